@@ -86,7 +86,7 @@ T4 = {
     "float32_vector_flop_per_s": 8.1 * TERA,
     # Turing whitepaper WP-09183-001, table 5: T4's FP16 without tensor cores is twice its FP32
     "float16_vector_flop_per_s": 16.2 * TERA,
-    # T4 product brief: 16 GB GDDR6, 256 bits at 10 Gb/s (the datasheet rounds to "320+")
+    # T4 product brief: 16 GB GDDR6, 256 bits at 10 Gb/s (a later datasheet says 300 GB/s)
     "memory_kind": "GDDR6",
     "memory_bytes": 16 * GIGA,
     "memory_bytes_per_s": 320 * GIGA,
