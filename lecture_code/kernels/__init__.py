@@ -1,0 +1,1 @@
+"""Kernels for a GPU. Importing this package imports no compiler: import the module that you want."""
