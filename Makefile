@@ -31,7 +31,7 @@ $(BIN)/python:
 		{ echo "Python 3.11 or newer is needed: make setup PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.runtime: $(BIN)/python requirements.txt constraints.txt pyproject.toml
+$(VENV)/.runtime: $(BIN)/python requirements.txt constraints.txt
 	@echo "Installing the book's packages; the first time takes a few minutes"
 	$(RUN) -m pip install --disable-pip-version-check --quiet -r requirements.txt
 	@touch $@
