@@ -1,0 +1,138 @@
+"""Compare an answer with what was expected, and write both so that a person can read them.
+
+Everything here is deterministic: numbers are rounded, addresses are removed, nothing is timed.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+import numpy as np
+
+SHOWN_ELEMENTS = 64
+SHOWN_CHARACTERS = 300
+WIDTH = 84
+
+
+def number(x) -> str:
+    """A number in at most six digits."""
+    if isinstance(x, bool | np.bool_) or x is None or isinstance(x, str):
+        return repr(x.item() if isinstance(x, np.bool_) else x)
+    if isinstance(x, int | np.integer):
+        return f"{int(x):,}"
+    text = f"{float(x):.6g}"
+    return "0" if text == "-0" else text
+
+
+def value(x, snap: bool = True) -> str:
+    """A value on one or several lines; a large array is described by its shape."""
+    if isinstance(x, np.ndarray) and x.ndim and x.dtype.kind in "fiub":
+        if x.size > SHOWN_ELEMENTS:
+            return f"array of shape {x.shape}"
+        if x.size == 0:
+            return f"empty array of shape {x.shape}"
+        if x.dtype.kind == "f":
+            finite = np.abs(x[np.isfinite(x)])
+            x = np.where(np.abs(x) < 1e-12 * finite.max(initial=0), 0.0, x)
+        return np.array2string(x, separator=", ", max_line_width=100, formatter={"all": number})
+    if isinstance(x, np.ndarray) and x.ndim == 0:
+        x = x[()]
+    if isinstance(x, int | float | np.number | np.bool_ | str) or x is None:
+        return number(x)
+    if isinstance(x, tuple | list) and len(x) <= 8:
+        inner = ", ".join(value(v) for v in x)
+        return f"({inner})" if isinstance(x, tuple) else f"[{inner}]"
+    return clean(repr(x))
+
+
+def clean(text: str) -> str:
+    """Without addresses, and not too long."""
+    text = re.sub(r"0x[0-9a-fA-F]+", "0x…", text)
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + " …"
+
+
+def field(label: str, text: str) -> str:
+    """One labelled entry of a verdict; further lines are indented below the first."""
+    first, *rest = text.split("\n")
+    return "\n".join([f"  {label:<9} {first}"] + [" " * 12 + line for line in rest])
+
+
+def prose(label: str, text: str) -> str:
+    """A labelled sentence, broken into lines."""
+    return field(label, textwrap.fill(text, WIDTH))
+
+
+def named(name: str, x) -> str:
+    """``name = value``, further lines aligned."""
+    first, *rest = value(x).split("\n")
+    return "\n".join([f"{name} = {first}"] + [" " * (len(name) + 3) + line for line in rest])
+
+
+def what_is(x) -> str:
+    """Kind of a thing, for a message."""
+    if isinstance(x, np.ndarray):
+        return f"an array of shape {x.shape}, dtype {x.dtype}"
+    return f"{type(x).__name__}"
+
+
+def wrong_kind(got, expected) -> str | None:
+    """Why ``got`` cannot be compared with ``expected``, or None when it can."""
+    if isinstance(expected, np.ndarray) and expected.ndim:
+        if not isinstance(got, np.ndarray) or got.dtype.kind not in "fiub":
+            return f"should be an array of numbers, shape {expected.shape}; got {what_is(got)}"
+        if got.shape != expected.shape:
+            return f"should have shape {expected.shape}; got shape {got.shape}"
+        return None
+    if isinstance(expected, str | bool | np.bool_):
+        kind = str if isinstance(expected, str) else bool | np.bool_
+        return (
+            None
+            if isinstance(got, kind)
+            else f"should be {kind_name(expected)}; got {what_is(got)}"
+        )
+    scalar = got[()] if isinstance(got, np.ndarray) and got.ndim == 0 else got
+    if isinstance(scalar, bool | np.bool_) or not isinstance(scalar, int | float | np.number):
+        return f"should be one number; got {what_is(got)}"
+    if isinstance(scalar, complex | np.complexfloating):
+        return "should be a real number; got a complex one"
+    return None
+
+
+def kind_name(x) -> str:
+    return "a string" if isinstance(x, str) else "True or False"
+
+
+def same(got, expected, tolerance: float) -> bool:
+    """Whether two values of one kind agree, within ``tolerance`` of the largest expected number."""
+    if isinstance(expected, str | bool | np.bool_):
+        return got == expected
+    got, expected = np.asarray(got), np.asarray(expected)
+    if expected.dtype.kind in "iub":
+        return bool(np.all(got == expected))
+    return not bool(np.any(differs(got, expected, tolerance)))
+
+
+def differs(got: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarray:
+    """Where two arrays differ. Infinities must be equal, NaN is never right unless expected."""
+    got, expected = np.asarray(got, float), np.asarray(expected, float)
+    with np.errstate(invalid="ignore"):
+        largest = np.abs(expected[np.isfinite(expected)]).max(initial=0)
+        close = np.abs(got - expected) <= tolerance * largest
+        equal = (got == expected) | (np.isnan(got) & np.isnan(expected))
+    return ~(close | equal)
+
+
+def same_input(a, b) -> bool:
+    """Whether an input is as it was: same type, shape, bits."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        return (
+            a.shape == b.shape
+            and a.dtype == b.dtype
+            and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+        )
+    if isinstance(a, tuple | list):
+        return len(a) == len(b) and all(map(same_input, a, b))
+    return a == b
