@@ -77,8 +77,9 @@ bench: $(VENV)/.runtime ## time the counted machine
 mutate: $(VENV)/.dev ## put faults into the code; each must turn a test red
 	@$(RUN) tools/mutate.py
 
-publish: ## write the repository's address everywhere (URL=https://host/owner/name, or URL= for none)
-	@$(PYTHON) tools/publish.py "$(URL)"
+publish: $(VENV)/.runtime ## write the address everywhere (URL=https://host/owner/name; URL= for none)
+	@test "$(origin URL)" != undefined || { echo "make publish URL=https://host/owner/name"; exit 2; }
+	@$(RUN) tools/publish.py "$(URL)"
 
 compile-all: $(BARE_NEEDS) ## compile every kernel configuration for every GPU generation
 	@$(BARE) tools/compile_all.py

@@ -17,9 +17,9 @@ class Address:
     tag: str
 
     @property
-    def slug(self) -> str:
-        """``owner/name`` of the repository."""
-        return "/".join(self.url.split("/")[-2:])
+    def on_github(self) -> bool:
+        """Whether the services that open a chapter from GitHub can find it."""
+        return self.url.startswith("https://github.com/")
 
     @property
     def pages_url(self) -> str:

@@ -1,7 +1,7 @@
 """Build the site with Jupyter Book, and say where to open it.
 
-    python tools/build.py            # for reading: what is already built is kept
-    python tools/build.py --strict   # for publishing: from nothing, a warning is an error
+python tools/build.py            # for reading: what is already built is kept
+python tools/build.py --strict   # for publishing: from nothing, a warning is an error
 """
 
 from __future__ import annotations

@@ -72,6 +72,19 @@ def sync(notebook, where) -> list[int]:
     return drifted
 
 
+def fill_setup(root: Path) -> list[str]:
+    """Fill only the setup cells, without importing the package; return the changed files."""
+    where, changed = address(root), []
+    for path in notebook_paths(root=root):
+        notebook = nbformat.read(path, as_version=4)
+        for cell in notebook.cells:
+            if "setup" in tags(cell):
+                cell.source = setup_source(where)
+        if save(notebook, path):
+            changed.append(path.name)
+    return changed
+
+
 def canonical(notebook, name: str):
     """Remove what differs between two machines: timings, editors' notes, random widget ids."""
     for cell in notebook.cells:
