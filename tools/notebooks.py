@@ -44,21 +44,19 @@ def generated_source(cell, where) -> str | None:
     """What a generated cell must hold; None for a cell that an author writes."""
     if "setup" in tags(cell):
         return setup_source(where)
-    if "skeleton" in tags(cell) or "solution" in tags(cell):
-        from lecture_code import exercises
+    kinds = [kind for kind in ("statement", "skeleton", "solution") if kind in tags(cell)]
+    if not kinds:
+        return None
+    from lecture_code import exercises
 
-        name = cell.metadata.get("exercise")
-        if not name:
-            raise ValueError('a cell tagged skeleton or solution needs "exercise" in its metadata')
-        if "skeleton" in tags(cell):
-            return exercises.skeleton(name).strip()
-        return folded(exercises.solution(name).strip())
-    return None
-
-
-def folded(code: str) -> str:
-    """A solution as Markdown that every front end folds."""
-    return f"<details><summary>Solution</summary>\n\n```python\n{code}\n```\n\n</details>"
+    name = cell.metadata.get("exercise")
+    if not name:
+        raise ValueError(f'a cell tagged {kinds[0]} needs "exercise" in its metadata')
+    if kinds[0] == "statement":
+        return f"### {exercises.exercise(name).title}\n\n{exercises.statement(name).strip()}"
+    if kinds[0] == "skeleton":
+        return exercises.skeleton(name).strip()
+    return exercises.solution_markdown(name).strip()
 
 
 def sync(notebook, where) -> list[int]:
