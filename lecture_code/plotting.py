@@ -211,7 +211,7 @@ def plain_ticks(ax: Axes, *, x: Sequence[float] | None = None, y=None) -> Axes:
     for axis, places in ((ax.xaxis, x), (ax.yaxis, y)):
         if places is not None:
             axis.set_major_locator(FixedLocator(list(places)))
-            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
             axis.set_minor_formatter(NullFormatter())
     return ax
 

@@ -139,9 +139,9 @@ def test_mask_grid_keeps_row_zero_on_top(ax):
 def test_ticks_are_plain_numbers(ax):
     plotting.curve(ax, [128, 65536], [1, 2], series=0)
     plotting.log_axes(ax, x=2, y=None)
-    plotting.plain_ticks(ax, x=[128, 65536])
+    plotting.plain_ticks(ax, x=[128, 65536, 1_000_000])
     ax.figure.canvas.draw()
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["128", "65,536"]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["128", "65,536", "1,000,000"]
     assert ax.get_yscale() == "linear"
 
 
