@@ -71,9 +71,7 @@ class Head:
         if not np.isfinite(scale):
             raise ValueError(f"scale must be finite, got {scale}")
         acc = accumulation_dtype(Q.dtype, accumulate)
-        return cls(
-            N_q, N_k, d, scale, Q.dtype, acc, bool(causal), check_window(window), mask
-        )
+        return cls(N_q, N_k, d, scale, Q.dtype, acc, bool(causal), check_window(window), mask)
 
     def check_like_output(self, name: str, x, dtype=None, width: int | None = None) -> None:
         """Refuse an array that is not (N_q, d), or (N_q,) for ``width=0``."""
@@ -129,26 +127,29 @@ def standard_attention_forward(
     ----------
     Q : ndarray (N_q, d)
     K, V : ndarray (N_k, d)
-        float16, float32 or float64, all alike. V must be finite even where no row sees it: 0 · NaN is NaN.
+        float16, float32 or float64, all alike. V must be finite even where no row sees it: 0 · NaN
+        is NaN.
     causal : bool
         Row i sees keys 0 … i + N_k − N_q (bottom-right aligned).
     window : int, optional
-        Row i sees its own key i + N_k − N_q and the ``window`` − 1 before it (so it implies causal).
+        Row i sees its own key i + N_k − N_q and the ``window`` − 1 before it (so it implies
+        causal).
     mask : bool ndarray (N_q, N_k), optional
         True where a key is seen; combined with ``causal`` and ``window``.
     scale : float, optional
         Multiplies the scores; 1/√d if omitted. Any finite number, 0 and negative ones included.
     accumulate : dtype, optional
-        Precision of the sums; float32 for float16 inputs, the inputs' own otherwise. S and P are stored
-        in the inputs' dtype, so float16 scores beyond 65,504 overflow here, as they do on a GPU.
+        Precision of the sums; float32 for float16 inputs, the inputs' own otherwise. S and P are
+        stored in the inputs' dtype, so float16 scores beyond 65,504 overflow here, as they do on a
+        GPU.
     log : bool
         Keep the event log.
 
     Returns
     -------
     StandardForward
-        ``.O .P .m .l .lse .traffic .matmul_flop .events``; m is the row maximum, l the sum of exp(S − m),
-        lse = m + ln l.
+        ``.O .P .m .l .lse .traffic .matmul_flop .events``; m is the row maximum, l the sum of
+        exp(S − m), lse = m + ln l.
 
     Notes
     -----
@@ -212,9 +213,9 @@ def standard_attention_backward(
 ) -> StandardBackward:
     """The backward of standard attention, from the P that the forward stored.
 
-    Five kernels: dV = PᵀdO; dP = dO Vᵀ; dS = P ∘ (dP − D) with D_i = Σ_j P_ij dP_ij, over dP's place;
-    dQ = scale dS K; dK = scale dSᵀ Q. P already holds the mask, so ``causal``, ``window`` and ``mask``
-    are checked and change nothing.
+    Five kernels: dV = PᵀdO; dP = dO Vᵀ; dS = P ∘ (dP − D) with D_i = Σ_j P_ij dP_ij, over dP's
+    place; dQ = scale dS K; dK = scale dSᵀ Q. P already holds the mask, so ``causal``, ``window``
+    and ``mask`` are checked and change nothing.
 
     Parameters
     ----------
@@ -254,7 +255,9 @@ def standard_attention_backward(
     head.check_like_output("dO", dO, head.dtype)
     if not isinstance(P, np.ndarray) or P.shape != (N_q, N_k) or P.dtype != head.dtype:
         got = f"{P.shape} {P.dtype}" if isinstance(P, np.ndarray) else type(P).__name__
-        raise ValueError(f"P must be an array of shape {(N_q, N_k)} and dtype {head.dtype}, got {got}")
+        raise ValueError(
+            f"P must be an array of shape {(N_q, N_k)} and dtype {head.dtype}, got {got}"
+        )
     hbm, chip = HBM(log=log), SRAM(accumulate=head.acc)
     Q, K, V = hbm.array("Q", Q), hbm.array("K", K), hbm.array("V", V)
     P, dO = hbm.array("P", P), hbm.array("dO", dO)

@@ -45,7 +45,8 @@ class BlockSizes:
         Forward: K, V, Q, O and S (P overwrites S), 2 Bc d + 2 Br d + Br Bc. Backward: K, V, dK, dV,
         Q, O, dO, dQ, P and dP, twice as much.
 
-        >>> BlockSizes(Br=64, Bc=384).on_chip_elems(64), BlockSizes(64, 384).on_chip_elems(64, backward=True)
+        >>> sizes = BlockSizes(Br=64, Bc=384)
+        >>> sizes.on_chip_elems(64), sizes.on_chip_elems(64, backward=True)
         (81920, 163840)
         """
         forward = 2 * self.Bc * d + 2 * self.Br * d + self.Br * self.Bc
@@ -113,7 +114,8 @@ def fitting_block_sizes(M: int, d: int, backward: bool = False) -> BlockSizes:
 
     if elems(1) > M:
         raise ValueError(
-            f"M must hold at least one row of every tile: {elems(1)} elements at d = {d}, got M = {M}"
+            f"M must hold at least one row of every tile, {elems(1)} elements at d = {d}, "
+            f"got M = {M}"
         )
     fits, too_large = 1, M + 1
     while too_large - fits > 1:
@@ -163,8 +165,8 @@ def check_window(window) -> int | None:
 def key_bounds(rows: np.ndarray, N_q: int, N_k: int, causal: bool, window: int | None):
     """First visible key and one past the last, for each row; bottom-right aligned.
 
-    Row i stands at key i + N_k - N_q. Causal: it sees no key after that. A window of W: it sees that
-    key and the W - 1 before it, and none after, so a window implies causal.
+    Row i stands at key i + N_k - N_q. Causal: it sees no key after that. A window of W: it sees
+    that key and the W - 1 before it, and none after, so a window implies causal.
     """
     own = np.asarray(rows) + (N_k - N_q)
     stop = np.minimum(own + 1, N_k) if causal or window is not None else np.full_like(own, N_k)

@@ -1,4 +1,5 @@
-"""FlashAttention on the counted machine: the paper's order, its backward, and FlashAttention-2's order.
+"""FlashAttention on the counted machine: the paper's order, its backward, and FlashAttention-2's
+order.
 
 The loops follow the papers line by line. Each function returns the numbers, the elements moved,
 the most elements held on chip, and the log of transfers.
@@ -103,7 +104,8 @@ def flash_attention_forward(
     ----------
     Q : ndarray (N_q, d)
     K, V : ndarray (N_k, d)
-        float16, float32 or float64, all alike. V must be finite even where no row sees it: 0 · NaN is NaN.
+        float16, float32 or float64, all alike. V must be finite even where no row sees it: 0 · NaN
+        is NaN.
     M : int, optional
         On-chip capacity in elements, at least d. It only chooses the blocks, by the paper's rule.
     Br, Bc : int, optional
@@ -113,10 +115,11 @@ def flash_attention_forward(
     causal : bool
         Row i sees keys 0 … i + N_k − N_q (bottom-right aligned).
     window : int, optional
-        Row i sees its own key i + N_k − N_q and the ``window`` − 1 before it (so it implies causal).
+        Row i sees its own key i + N_k − N_q and the ``window`` − 1 before it (so it implies
+        causal).
     mask : bool ndarray (N_q, N_k), optional
-        True where a key is seen, combined with the others. It is data in HBM: each visited tile of it is
-        read and counted.
+        True where a key is seen, combined with the others. It is data in HBM: each visited tile of
+        it is read and counted.
     blocks : bool ndarray (Tr, Tc), optional
         Tiles to visit (block-sparse attention), combined with the others.
     scale : float, optional
@@ -143,8 +146,8 @@ def flash_attention_forward(
 
     Notes
     -----
-    Cost: 4 N_q N_k d FLOP in matmuls; 2 N_k d + N_q (d + 2) + T_c N_q (3d + 4) elements moved; at most
-    2 Bc d + 2 Br d + Br Bc elements on chip.
+    Cost: 4 N_q N_k d FLOP in matmuls; 2 N_k d + N_q (d + 2) + T_c N_q (3d + 4) elements moved; at
+    most 2 Bc d + 2 Br d + Br Bc elements on chip.
 
     References
     ----------
@@ -275,9 +278,7 @@ def flash_attention_backward(
     head.check_like_output("dO", dO, head.dtype)
     head.check_like_output("l", l, width=0)
     head.check_like_output("m", m, width=0)
-    O, dO, l, m = (
-        hbm.array(name, x) for name, x in (("O", O), ("dO", dO), ("l", l), ("m", m))
-    )
+    O, dO, l, m = (hbm.array(name, x) for name, x in (("O", O), ("dO", dO), ("l", l), ("m", m)))
     dQ = hbm.empty("dQ", (N_q, d), acc)
     dK, dV = hbm.empty("dK", (N_k, d), acc), hbm.empty("dV", (N_k, d), acc)
     chip.store(dQ, np.zeros((N_q, d), acc))

@@ -76,8 +76,8 @@ def flash_io(
 ) -> IO:
     """FlashAttention in the paper's order: K, V blocks outside, Q blocks inside.
 
-    With T_c column blocks and every tile visited: forward 2Nd + (Nd + 2N) + T_c (3Nd + 4N), backward
-    4Nd + Nd + T_c (5Nd + 2N).
+    With T_c column blocks and every tile visited: forward 2Nd + (Nd + 2N) + T_c (3Nd + 4N),
+    backward 4Nd + Nd + T_c (5Nd + 2N).
 
     Parameters
     ----------

@@ -133,8 +133,9 @@ class HBM:
 class HBMArray:
     """An array that lives in HBM: it has a name, a shape and a dtype, and no readable numbers.
 
-    Load rows with :meth:`SRAM.load` and write rows with :meth:`SRAM.store`. ``hbm_array.copy_out()``
-    is for the person outside the machine who looks at the result; it is not counted.
+    Load rows with :meth:`SRAM.load` and write rows with :meth:`SRAM.store`.
+    ``hbm_array.copy_out()`` is for the person outside the machine who looks at the result; it is
+    not counted.
     """
 
     __slots__ = ("__values", "_code", "_hbm", "name")
@@ -159,12 +160,14 @@ class HBMArray:
 
     def _refuse(self, *_, **__):
         raise TypeError(
-            f"{self.name} lives in HBM: load rows into the chip with sram.load({self.name}, start, stop)"
-            " and write them with sram.store"
+            f"{self.name} lives in HBM: load rows into the chip with "
+            f"sram.load({self.name}, start, stop) and write them with sram.store"
         )
 
     __array__ = __getitem__ = __setitem__ = __iter__ = _refuse
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = __rmatmul__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = __rmatmul__ = (
+        _refuse
+    )
     __truediv__ = __rtruediv__ = _refuse
     __array_ufunc__ = None
 
@@ -204,14 +207,16 @@ class HBMArray:
             self._hbm.events._append(self._code, start, stop, tile.size)
         return tile
 
-    def _store(self, values, start: int) -> None:
+    def _store(self, values, start: int, columns=None) -> None:
         values = np.asarray(values)
         if values.ndim != len(self.shape):
             raise ValueError(
-                f"values for {self.name} must have {len(self.shape)} dimensions, got shape {values.shape}"
+                f"values for {self.name} must have {len(self.shape)} dimensions, "
+                f"got shape {values.shape}"
             )
-        start, stop = self._rows(start, start + len(values))
-        target = self.__values[start:stop]
+        span = self._span(start, start + len(values), columns)
+        start, stop = span[0].start, span[0].stop
+        target = self.__values[span]
         if values.shape != target.shape:
             raise ValueError(
                 f"rows {start}:{stop} of {self.name} have shape {target.shape}, got {values.shape}"
@@ -224,7 +229,8 @@ class HBMArray:
 
 
 class SRAM:
-    """The small memory beside the arithmetic: holds tiles, and at most ``capacity`` elements of them.
+    """The small memory beside the arithmetic: holds tiles, and at most ``capacity`` elements of
+    them.
 
     Parameters
     ----------
@@ -305,17 +311,21 @@ class SRAM:
         if not hold:
             if len(array.shape) != 1 and array.dtype != bool:
                 raise ValueError(
-                    f"hold=False is for row statistics and masks; {array.name} has shape {array.shape}"
+                    "hold=False is for row statistics and masks; "
+                    f"{array.name} has shape {array.shape}"
                 )
             return array._load(span)
         self._make_room(array._elems(span), f"{array.name}[{span[0].start}:{span[0].stop}]")
         return self._hold(array._load(span))
 
-    def store(self, array: HBMArray, values, start: int = 0) -> None:
-        """Write ``values`` to rows of an HBM array, from row ``start`` on. Counted."""
+    def store(
+        self, array: HBMArray, values, start: int = 0, *, columns: tuple[int, int] | None = None
+    ) -> None:
+        """Write ``values`` to an HBM array, from row ``start`` on (in ``columns``, if given).
+        Counted."""
         if not isinstance(array, HBMArray):
             raise TypeError(f"store needs an array in HBM, got {type(array).__name__}")
-        array._store(values, start)
+        array._store(values, start, columns)
 
     def alloc(self, shape, dtype=np.float64) -> np.ndarray:
         """Take room for a tile of zeros.
@@ -340,7 +350,8 @@ class SRAM:
             self._used -= tile.size
 
     def matmul(self, a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """The matrix unit: ``a @ b``, summed in the chip's ``accumulate`` precision. Counts 2 m k n FLOP.
+        """The matrix unit: ``a @ b``, summed in the chip's ``accumulate`` precision. Counts 2 m k
+        n FLOP.
 
         Parameters
         ----------
@@ -385,7 +396,9 @@ def accumulation_dtype(dtype, accumulate=None) -> np.dtype:
         return np.dtype(np.float32) if dtype == np.float16 else dtype
     accumulate = np.dtype(accumulate)
     if accumulate.kind != "f" or accumulate.itemsize < dtype.itemsize:
-        raise ValueError(f"accumulate must be a float at least as wide as {dtype}, got {accumulate}")
+        raise ValueError(
+            f"accumulate must be a float at least as wide as {dtype}, got {accumulate}"
+        )
     return accumulate
 
 

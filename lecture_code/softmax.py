@@ -54,8 +54,8 @@ def statistics(x) -> Statistics:
 def merge(a, b) -> Statistics:
     """(m, l) of two pieces taken together, from the (m, l) of each.
 
-    m = max(m_a, m_b), l = l_a e^(m_a − m) + l_b e^(m_b − m). The order of the pieces does not matter.
-    A piece with nothing in it, (−inf, 0), changes nothing.
+    m = max(m_a, m_b), l = l_a e^(m_a − m) + l_b e^(m_b − m). The order of the pieces does not
+    matter. A piece with nothing in it, (−inf, 0), changes nothing.
 
     Parameters
     ----------

@@ -108,12 +108,20 @@ def test_errors_name_the_argument():
     Q, K, V, dO = head(4, 4, 3)
     P = standard_attention_forward(Q, K, V).P
     cases = [
-        (TypeError, "Q must be a float16, float32 or float64 array, got int64", (Q.astype(int), K, V)),
+        (
+            TypeError,
+            "Q must be a float16, float32 or float64 array, got int64",
+            (Q.astype(int), K, V),
+        ),
         (TypeError, "K must be .* got list", (Q, [[1.0]], V)),
         (TypeError, "one dtype, got float32, float64 and float64", (Q.astype("f4"), K, V)),
         (ValueError, r"Q must be one head, shape \(N, d\), got shape \(1, 4, 3\)", (Q[None], K, V)),
         (ValueError, r"K and V must have one shape, got \(4, 3\) and \(3, 3\)", (Q, K, V[:3])),
-        (ValueError, r"one head dimension, at least 1, got \(4, 2\) and \(4, 3\)", (Q[:, :2], K, V)),
+        (
+            ValueError,
+            r"one head dimension, at least 1, got \(4, 2\) and \(4, 3\)",
+            (Q[:, :2], K, V),
+        ),
     ]
     for error, message, inputs in cases:
         with pytest.raises(error, match=message):

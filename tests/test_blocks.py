@@ -130,7 +130,8 @@ def test_tile_count(n, size, expected):
 
 
 @pytest.mark.parametrize(
-    ("M", "Br", "Bc"), [(None, None, None), (64, 4, 4), (64, 4, None), (None, 4, None), (None, None, 4)]
+    ("M", "Br", "Bc"),
+    [(None, None, None), (64, 4, 4), (64, 4, None), (None, 4, None), (None, None, 4)],
 )
 def test_M_or_both_blocks(M, Br, Bc):
     with pytest.raises(ValueError, match="give M, or both Br and Bc"):

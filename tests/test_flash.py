@@ -14,8 +14,23 @@ from lecture_code.memory import SRAMOverflow
 
 EPS = np.finfo(np.float64).eps
 FORWARDS = [flash_attention_forward, flash2_forward]
-SIZES = [(1, 1, 1), (16, 16, 8), (17, 17, 5), (2, 5, 4), (5, 2, 4), (1, 5, 3), (33, 70, 7), (129, 1, 4)]
-BLOCKS = [{"Br": 1, "Bc": 1}, {"Br": 3, "Bc": 5}, {"Br": 16, "Bc": 16}, {"Br": 128, "Bc": 128}, {"M": 97}]
+SIZES = [
+    (1, 1, 1),
+    (16, 16, 8),
+    (17, 17, 5),
+    (2, 5, 4),
+    (5, 2, 4),
+    (1, 5, 3),
+    (33, 70, 7),
+    (129, 1, 4),
+]
+BLOCKS = [
+    {"Br": 1, "Bc": 1},
+    {"Br": 3, "Bc": 5},
+    {"Br": 16, "Bc": 16},
+    {"Br": 128, "Bc": 128},
+    {"M": 97},
+]
 OPTIONS = [
     {},
     {"causal": True},
@@ -139,9 +154,7 @@ def test_block_sparse_is_attention_under_the_expanded_mask(forward):
     run = forward(Q, K, V, Br=8, Bc=7, blocks=blocks)
     assert np.abs(run.O - O).max() < 1e-13 and (run.O[16:24] == 0).all()
     assert np.isneginf(run.lse[16:24]).all()
-    back = flash_attention_backward(
-        Q, K, V, run.O, dO, run.l, run.m, Br=8, Bc=7, blocks=blocks
-    )
+    back = flash_attention_backward(Q, K, V, run.O, dO, run.l, run.m, Br=8, Bc=7, blocks=blocks)
     for name, expected in zip(("dQ", "dK", "dV"), gradients):
         assert np.abs(getattr(back, name) - expected).max() < 1e-12
     assert (back.dK[28:35] == 0).all() and (back.dQ[16:24] == 0).all()

@@ -47,6 +47,10 @@ def test_columns_of_a_tile(x):
     tile = chip.load(hbm.array("X", x), 1, 3, columns=(0, 2))
     assert np.array_equal(tile, x[1:3, :2])
     assert hbm.loads == chip.used == 4
+    Y = hbm.array("Y", np.zeros((4, 3)))
+    chip.store(Y, tile, 2, columns=(1, 3))
+    assert np.array_equal(Y.copy_out()[2:, 1:], tile) and Y.copy_out()[:, 0].sum() == 0
+    assert hbm.stores == 4
 
 
 def test_inputs_are_copied_in_and_out(x):
