@@ -7,6 +7,7 @@ this module and it never imports them, so that their agreement means something.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -112,12 +113,11 @@ def flash_io(
     371228672
     """
     N_q, N_k, d = _sizes(N, N_k, d)
-    query_rows, key_rows, visited = _visits(N_q, N_k, d, M, Br, Bc, blocks)
-    tile_rows = int(query_rows @ visited.sum(axis=1))
-    keys_read = int(key_rows @ visited.any(axis=0)) * d
+    seen = _visits(N_q, N_k, d, M, Br, Bc, blocks)
+    keys_read = 2 * seen.keys_seen * d
     return IO(
-        forward=2 * keys_read + N_q * (d + 2) + tile_rows * (3 * d + 4),
-        backward=2 * keys_read + 2 * N_k * d + N_q * d + tile_rows * (5 * d + 2),
+        forward=keys_read + N_q * (d + 2) + seen.query_rows * (3 * d + 4),
+        backward=keys_read + 2 * N_k * d + N_q * d + seen.query_rows * (5 * d + 2),
     )
 
 
@@ -148,8 +148,8 @@ def flash2_io(
     34082816
     """
     N_q, N_k, d = _sizes(N, N_k, d)
-    _, key_rows, visited = _visits(N_q, N_k, d, M, Br, Bc, blocks)
-    return ForwardIO(forward=N_q * (2 * d + 1) + 2 * d * int(visited.sum(axis=0) @ key_rows))
+    seen = _visits(N_q, N_k, d, M, Br, Bc, blocks)
+    return ForwardIO(forward=N_q * (2 * d + 1) + seen.key_rows * 2 * d)
 
 
 def _sizes(N, N_k, d) -> tuple[int, int, int]:
@@ -157,11 +157,24 @@ def _sizes(N, N_k, d) -> tuple[int, int, int]:
     return N, N if N_k is None else positive_int("N_k", N_k, 0), positive_int("d", d)
 
 
-def _visits(N_q, N_k, d, M, Br, Bc, blocks):
-    """Rows of each Q block, rows of each K block, and the visited tiles, int (Tr, Tc)."""
+class _Visits(NamedTuple):
+    """Query rows and key rows, summed over visited tiles; keys of the columns with a visited tile."""
+
+    query_rows: int
+    key_rows: int
+    keys_seen: int
+
+
+def _visits(N_q, N_k, d, M, Br, Bc, blocks) -> _Visits:
     sizes = choose_block_sizes(d, M, Br, Bc)
     Tr, Tc = tile_count(N_q, sizes.Br), tile_count(N_k, sizes.Bc)
-    visited = np.ones((Tr, Tc), bool) if blocks is None else check_blocks(blocks, Tr, Tc)
-    query_rows = np.array([r1 - r0 for r0, r1 in tile_ranges(N_q, sizes.Br)], dtype=np.int64)
-    key_rows = np.array([c1 - c0 for c0, c1 in tile_ranges(N_k, sizes.Bc)], dtype=np.int64)
-    return query_rows, key_rows, visited.astype(np.int64)
+    if blocks is None:
+        return _Visits(query_rows=Tc * N_q, key_rows=Tr * N_k, keys_seen=N_k if Tr else 0)
+    visited = check_blocks(blocks, Tr, Tc)
+    rows = np.array([r1 - r0 for r0, r1 in tile_ranges(N_q, sizes.Br)], dtype=np.int64)
+    keys = np.array([c1 - c0 for c0, c1 in tile_ranges(N_k, sizes.Bc)], dtype=np.int64)
+    return _Visits(
+        query_rows=int(rows @ visited.sum(axis=1)),
+        key_rows=int(keys @ visited.sum(axis=0)),
+        keys_seen=int(keys @ visited.any(axis=0)),
+    )
