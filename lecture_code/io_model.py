@@ -158,7 +158,7 @@ def _sizes(N, N_k, d) -> tuple[int, int, int]:
 
 
 class _Visits(NamedTuple):
-    """Query rows and key rows, summed over visited tiles; keys of the columns with a visited tile."""
+    """Query rows and key rows summed over visited tiles; keys of columns with a visited tile."""
 
     query_rows: int
     key_rows: int
