@@ -114,10 +114,10 @@ def flash_io(
     """
     N_q, N_k, d = _sizes(N, N_k, d)
     seen = _visits(N_q, N_k, d, M, Br, Bc, blocks)
-    keys_read = 2 * seen.keys_seen * d
+    tile_rows, keys_read = seen.query_rows, seen.keys_seen * d
     return IO(
-        forward=keys_read + N_q * (d + 2) + seen.query_rows * (3 * d + 4),
-        backward=keys_read + 2 * N_k * d + N_q * d + seen.query_rows * (5 * d + 2),
+        forward=2 * keys_read + N_q * (d + 2) + tile_rows * (3 * d + 4),
+        backward=2 * keys_read + 2 * N_k * d + N_q * d + tile_rows * (5 * d + 2),
     )
 
 
