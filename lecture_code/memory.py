@@ -144,6 +144,9 @@ class HBMArray:
         self.__values, self._hbm, self.name = values, hbm, name
         self._code = hbm.events._register(name) if hbm.events is not None else 0
 
+    def _numbers(self) -> np.ndarray:
+        return self.__values
+
     @property
     def shape(self) -> tuple[int, ...]:
         return self.__values.shape
@@ -200,7 +203,7 @@ class HBMArray:
         return widths[0] * (widths[1] if len(widths) == 2 else 1)
 
     def _load(self, span: tuple[slice, ...]) -> np.ndarray:
-        tile = self.__values[span].copy()
+        tile = self._numbers()[span].copy()
         start, stop = span[0].start, span[0].stop
         self._hbm._loads += tile.size
         if self._hbm.events is not None:
@@ -216,7 +219,7 @@ class HBMArray:
             )
         span = self._span(start, start + len(values), columns)
         start, stop = span[0].start, span[0].stop
-        target = self.__values[span]
+        target = self._numbers()[span]
         if values.shape != target.shape:
             raise ValueError(
                 f"rows {start}:{stop} of {self.name} have shape {target.shape}, got {values.shape}"

@@ -9,7 +9,8 @@ Write ``lecture_code/exercises/<name>.py``. It is found by its file name. It hol
 function called ``<name>``), an oracle, wrong answers, and one ``EXERCISE``:
 
     import numpy as np
-    from ._exercise import Case, Exercise, edited
+    from ._counted import CountedCase
+from ._exercise import Case, Exercise, edited, rounding
 
     def row_sum(x):
         '''Sum of a row, x of shape (n,).'''      # signature + docstring = the skeleton
@@ -56,11 +57,12 @@ import importlib
 import pkgutil
 
 from ._check import Verdict, judge
-from ._exercise import Case, Exercise, edited
+from ._counted import CountedCase
+from ._exercise import Case, Exercise, edited, rounding
 
 __all__ = [
-    "Case", "Exercise", "Verdict", "check", "edited", "exercise", "hint", "hints", "names",
-    "skeleton", "solution", "solution_markdown", "statement",
+    "Case", "CountedCase", "Exercise", "Verdict", "check", "edited", "exercise", "hint", "hints", "names",
+    "rounding", "skeleton", "solution", "solution_markdown", "statement",
 ]  # fmt: skip
 
 

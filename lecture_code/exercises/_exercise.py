@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-PACKAGE = "lecture_code"
+from . import _text as text
+from ._outcome import Outcome, compare, failure, printed
+from ._run import run
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,29 @@ class Case:
     hint: int = 1
     terms: float | None = None
     span: float | None = None
+
+    counted = False
+
+    def attempt(self, exercise: Exercise, function, seconds: float, salt: int = 0) -> Outcome:
+        """Run the answer once and judge what came."""
+        inputs = self.make()
+        given = copy.deepcopy(inputs)
+        ran = run(function, tuple(given.values()), seconds)
+        shown = [("input", "\n".join(text.named(name, x) for name, x in inputs.items()))]
+        shown += printed(ran)
+        if failed := failure(ran):
+            failed.fields = shown + failed.fields
+            return failed
+        for name, x in inputs.items():
+            if not text.same_input(x, given[name]):
+                return Outcome(
+                    "changed",
+                    [*shown, ("got", text.named(f"{name} after the call", given[name]))],
+                    f"Your function changed its input {name}. Work on a copy, or make a new array.",
+                    detail=name,
+                )
+        expected = exercise.oracle(*copy.deepcopy(inputs).values())
+        return compare(exercise.returns, ran.value, expected, self.tolerance(inputs), shown)
 
     def make(self) -> dict:
         """The inputs, made anew."""
@@ -95,6 +121,8 @@ class Exercise:
                 raise ValueError(f"exercise {self.name} needs {what}")
         if isinstance(self.returns, str) or isinstance(self.hints, str):
             raise TypeError(f"exercise {self.name}: returns and hints are lists of strings")
+        object.__setattr__(self, "hints", [one_line(hint) for hint in self.hints])
+        object.__setattr__(self, "explanation", one_line(self.explanation))
         for label, function in self.wrong.items():
             if not inspect.getdoc(function):
                 raise ValueError(
@@ -110,9 +138,14 @@ class Exercise:
                     f"exercise {self.name}, case {case.label!r}: there is no hint {case.hint}"
                 )
 
+    @property
+    def counted(self) -> bool:
+        """Whether the answer runs on the counted machine."""
+        return any(case.counted for case in self.cases)
+
     def mistake(self, label: str) -> str:
         """The message of a wrong answer."""
-        return " ".join(inspect.getdoc(self.wrong[label]).split())
+        return one_line(inspect.getdoc(self.wrong[label]))
 
     def skeleton_source(self) -> str:
         """Imports, signature, docstring and ``raise NotImplementedError``."""
@@ -128,6 +161,11 @@ class Exercise:
     def _imports(self) -> str:
         lines = imports_of(self.solution)
         return "\n".join(lines) + "\n\n\n" if lines else ""
+
+
+def one_line(text: str) -> str:
+    """A text without its line breaks."""
+    return " ".join(text.split())
 
 
 def global_names(function) -> set[str]:

@@ -69,6 +69,28 @@ def named(name: str, x) -> str:
     return "\n".join([f"{name} = {first}"] + [" " * (len(name) + 3) + line for line in rest])
 
 
+def contrast(bad, tolerance: float, numbers: bool) -> list[tuple[str, str]]:
+    """Entries "got" and "expected" for results that differ: (name, got, expected) each.
+
+    A large array is told by the place of its first wrong number.
+    """
+    got, expected = [], []
+    for name, g, e in bad:
+        if not isinstance(e, np.ndarray) or e.size <= SHOWN_ELEMENTS and numbers:
+            got.append(named(name, g))
+            expected.append(named(name, e))
+            continue
+        wrong = differs(g, e, tolerance)
+        place = np.unravel_index(np.flatnonzero(wrong)[0], e.shape)
+        at = f"{name}[{', '.join(str(int(k)) for k in place)}]"
+        got.append(f"{name}, shape {e.shape}, first wrong number {at}")
+        if numbers:
+            got[-1] += f" = {number(g[place])}"
+            expected.append(f"{at} = {number(e[place])}")
+    entries = [("got", "\n".join(got))]
+    return [*entries, ("expected", "\n".join(expected))] if expected else entries
+
+
 def what_is(x) -> str:
     """Kind of a thing, for a message."""
     if isinstance(x, np.ndarray):
