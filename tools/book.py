@@ -50,7 +50,7 @@ def setup_source(where: Address) -> str:
         "try:\n"
         "    import lecture_code\n"
         "except ModuleNotFoundError:\n"
-        '    print("Clone the book, run `make setup` there, and open this file from the clone.")'
+        '    print("Clone the book, run make setup, and open this file there.")'
     )
 
 

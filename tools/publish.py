@@ -23,9 +23,7 @@ BINDER = "https://mybinder.org"
 
 def config_block(where: Address) -> list[str]:
     """Lines of _config.yml: the repository, and where a chapter can be opened."""
-    if not where.url:
-        return []
-    lines = ["repository:", f"  url: {where.url}", "  branch: main"]
+    lines = ["repository:", f'  url: "{where.url}"', "  branch: main"]
     if where.on_github:
         lines += ["launch_buttons:", f"  colab_url: {COLAB}", f"  binderhub_url: {BINDER}"]
     return lines

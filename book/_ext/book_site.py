@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -15,6 +16,10 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tools.book import address  # noqa: E402
+
 SHOWN_PACKAGES = (
     "numpy",
     "torch",
@@ -110,28 +115,45 @@ def last_commit_date(path: Path) -> str:
 
 
 def clean_scripts(app: Sphinx, pagename, templatename, context, doctree) -> None:
-    """Keep each script once, and none of the kernel launcher that the book does not use."""
+    """Keep each script once, and none of two extensions that the book does not use."""
     kept, seen = [], set()
     for script in context.get("script_files", []):
-        attributes = getattr(script, "attributes", {})
-        body = attributes.get("body") or ""
-        key = (getattr(script, "filename", script), body)
-        if "thebe" in str(key).lower() or key in seen:
+        body = getattr(script, "attributes", {}).get("body") or ""
+        key = (str(getattr(script, "filename", script)), body)
+        unused = any(word in "".join(key).lower() for word in ("thebe", "toggle"))
+        if unused or key in seen:
             continue
         seen.add(key)
         kept.append(script)
     context["script_files"] = kept
 
 
+def silence_theme(app: Sphinx, exception) -> None:
+    """Remove the theme's notes to the browser's console, so that a real message stands out."""
+    path = Path(app.outdir) / "_static" / "scripts" / "pydata-sphinx-theme.js"
+    if exception is None and path.exists():
+        script = path.read_text(encoding="utf-8")
+        path.write_text(script.replace("console.log(", "void("), encoding="utf-8")
+
+
 def use_address(app: Sphinx, config) -> None:
-    """With a public address: a repository button, canonical links and a site map."""
-    url = config.html_theme_options.get("repository_url", "")
-    config.html_theme_options["use_repository_button"] = bool(url)
+    """With a public address: a repository button, canonical links, a site map."""
+    where = address(ROOT)
+    config.html_theme_options["use_repository_button"] = bool(where.url)
+    if where.on_github:
+        config.html_baseurl = config.ogp_site_url = where.pages_url
+        config.ogp_site_name = config.html_title
+        config.ogp_social_cards = {"enable": False}
+        config.sitemap_url_scheme = "{link}"
 
 
 def setup(app: Sphinx) -> dict:
     """Register with Sphinx."""
+    if address(ROOT).on_github:
+        app.setup_extension("sphinxext.opengraph")
+        app.setup_extension("sphinx_sitemap")
     app.add_directive("book-status", BookStatus)
     app.connect("config-inited", use_address, priority=100)
     app.connect("html-page-context", clean_scripts, priority=900)
+    app.connect("build-finished", silence_theme)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
