@@ -6,14 +6,15 @@ from ..blocks import tile_ranges, visible_mask
 from ._exercise import Case, Exercise, edited
 
 STATEMENT = r"""
-$N_q$ queries in blocks of $B_r$ rows meet $N_k$ keys in blocks of $B_c$ rows, under a causal mask aligned at the bottom
-right: query $i$ sees keys $0 \dots i + N_k - N_q$. Count
+$N_q$ queries in blocks of $B_r$ rows meet $N_k$ keys in blocks of $B_c$ rows, under a causal mask
+aligned at the bottom right: query $i$ sees keys $0 \dots i + N_k - N_q$. Count
 
 - `visited`: tiles in which at least one pair is visible, the ones that are not skipped;
-- `masked`: those among them in which at least one pair is hidden, the ones that need the mask inside.
+- `masked`: those among them in which at least one pair is hidden, the ones that need the mask
+  inside.
 
-The last block of each kind may be short: a pair beyond the end of $Q$ or $K$ does not exist, so it is neither visible nor
-hidden. With $N_q > N_k$ the first queries see nothing.
+The last block of each kind may be short: a pair beyond the end of $Q$ or $K$ does not exist, so
+it is neither visible nor hidden. With $N_q > N_k$ the first queries see nothing.
 """
 
 
@@ -81,22 +82,29 @@ EXERCISE = Exercise(
     wrong={
         "aligned at the top left": edited(
             causal_tiles,
-            "The mask is aligned at the top left. The last query sees the last key: query i stands at key i + N_k - N_q.",
+            "The mask is aligned at the top left. The last query sees the last key: query i "
+            "stands at key i + N_k - N_q.",
             {"start + N_k - N_q + 1": "start + 1", "last + N_k - N_q + 1": "last + 1"},
         ),
         "a query does not see its own key": edited(
             causal_tiles,
-            "One key too few: query i sees its own key i + N_k - N_q as well, so it sees i + N_k - N_q + 1 keys.",
-            {"start + N_k - N_q + 1": "start + N_k - N_q", "last + N_k - N_q + 1": "last + N_k - N_q"},
+            "One key too few: query i sees its own key i + N_k - N_q as well, so it sees i + N_k "
+            "- N_q + 1 keys.",
+            {
+                "start + N_k - N_q + 1": "start + N_k - N_q",
+                "last + N_k - N_q + 1": "last + N_k - N_q",
+            },
         ),
         "only the first row counts": edited(
             causal_tiles,
-            "A tile is visited if any row of the block sees any of its keys; the last row sees the most, not the first.",
+            "A tile is visited if any row of the block sees any of its keys; the last row sees "
+            "the most, not the first.",
             {"range(0, seen_by_some, Bc)": "range(0, seen_by_all, Bc)"},
         ),
         "one masked tile a block of Q": edited(
             causal_tiles,
-            "The diagonal can cross several tiles of one block of Q, or none. Test each visited tile.",
+            "The diagonal can cross several tiles of one block of Q, or none. Test each visited "
+            "tile.",
             {"sum(stop > seen_by_all for stop in stops)": "min(len(stops), 1)"},
         ),
         "keys that do not exist": edited(
@@ -111,10 +119,15 @@ EXERCISE = Exercise(
         ),
     },
     hints=[
-        "Go through the blocks of Q. The keys that a row sees are the first so many, and a later row sees more.",
-        "Two numbers decide for a block of Q: how many keys its last row sees (visited or not) and how many its first row sees (mask or not).",
+        "Go through the blocks of Q. The keys that a row sees are the first so many, and a later "
+        "row sees more.",
+        "Two numbers decide for a block of Q: how many keys its last row sees (visited or not) "
+        "and how many its first row sees (mask or not).",
         "Query i sees i + N_k - N_q + 1 keys, and never fewer than 0.",
         "Clip the last row at N_q - 1 and the last key at N_k.",
     ],
-    explanation="Kernels use exactly these two numbers: the loop over K stops at the keys that the last row sees, and only the tiles past the keys that all rows see pay for a mask.",
+    explanation=(
+        "Kernels use exactly these two numbers: the loop over K stops at the keys that the last "
+        "row sees, and only the tiles past the keys that all rows see pay for a mask."
+    ),
 )
