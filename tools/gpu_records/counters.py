@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,13 +26,13 @@ METHODS = ("plain", "flash2", "ours")
 _SCALE = {"byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12}
 
 
-def parse_counters(text: str) -> list[dict]:
-    """Split ncu's raw CSV at the marker kernels; return a dict of sums for each stretch.
+def parse_counters(text: str) -> list[list[dict]]:
+    """Split ncu's raw CSV at the marker kernels; return the kernels of each stretch.
 
-    >>> page = '"ID","Kernel Name","dram__bytes_read.sum"\\n"","","Mbyte"\\n'
-    >>> page += '"0","spin_kernel(long)","1"\\n"1","gemm","2.5"\\n"2","softmax","0.5"\\n'
+    >>> page = '"ID","Kernel Name","dram__bytes_read.sum"\\n"","","Kbyte"\\n'
+    >>> page += '"0","spin_kernel(long)","1"\\n"1","void at::gemm<int>(float)","2.5"\\n'
     >>> parse_counters(page)
-    [{'dram__bytes_read.sum': 3000000.0, 'kernels': 2}]
+    [[{'kernel': 'at::gemm', 'dram__bytes_read.sum': 2500.0}]]
     """
     lines = text.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
@@ -40,18 +41,29 @@ def parse_counters(text: str) -> list[dict]:
     header, units, *rows = csv.reader(lines[start:])
     columns = {name: header.index(name) for name in COUNTERS if name in header}
     name_at = header.index("Kernel Name")
-    stretches: list[dict] = []
+    stretches: list[list[dict]] = []
     for row in rows:
         if len(row) != len(header):
             continue
         if MARKER in row[name_at]:
-            stretches.append(dict.fromkeys(columns, 0.0) | {"kernels": 0})
+            stretches.append([])
         elif stretches:
-            stretches[-1]["kernels"] += 1
-            for counter, at in columns.items():
-                value = float(row[at].replace(",", ""))
-                stretches[-1][counter] += value * _SCALE[units[at]]
+            bytes_of = {
+                counter: float(row[at].replace(",", "")) * _SCALE[units[at]]
+                for counter, at in columns.items()
+            }
+            stretches[-1].append({"kernel": short_name(row[name_at])} | bytes_of)
     return stretches
+
+
+def short_name(kernel: str) -> str:
+    """Strip return type, template arguments and parameters from a kernel's name.
+
+    >>> short_name("void <unnamed>::softmax_warp_forward<Half, 10>(T2 *, int)")
+    'softmax_warp_forward'
+    """
+    kernel = kernel.removeprefix("void ").replace("<unnamed>::", "")
+    return re.split(r"[<(]", kernel)[0].strip()
 
 
 def counted_bytes(run):
@@ -84,30 +96,44 @@ def counted_bytes(run):
         raise RuntimeError(
             f"ncu: expected {len(plan)} stretches, got {len(stretches)}; see ncu.csv"
         )
-    rows = []
+    rows, kernels = [], []
     heads, d = 16, 64
-    for (batch, N, method), sums in zip(plan, stretches):
-        shared = {"batch": batch, "N": N, "method": method, "kernels": sums["kernels"]}
+    for (batch, N, method), stretch in zip(plan, stretches):
+        shared = {"batch": batch, "N": N, "method": method}
         for counter, meaning in COUNTERS.items():
-            rows.append(shared | {"quantity": meaning, "counter": counter, "value": sums[counter]})
+            total = sum(kernel[counter] for kernel in stretch)
+            row = {"quantity": meaning, "counter": counter, "kernels": len(stretch)}
+            rows.append(shared | row | {"value": total})
         model = standard_io(N, d) if method == "plain" else flash_io(N, d, 98304)
-        count = 2 * batch * heads * model.total
-        rows.append(
-            shared | {"quantity": "counted", "counter": "lecture_code.io_model", "value": count}
-        )
-    say(f"{len(rows)} rows")
+        row = {"quantity": "counted", "counter": "lecture_code.io_model"}
+        rows.append(shared | row | {"value": 2 * batch * heads * model.total})
+        for order, kernel in enumerate(stretch):
+            read, written, l2 = (kernel[counter] for counter in COUNTERS)
+            row = {"order": order, "kernel": kernel["kernel"], "value": read + written}
+            kernels.append(shared | row | {"read": read, "written": written, "l2": l2})
+    say(f"{len(rows)} sums, {len(kernels)} kernels")
+    texts = {
+        "unit": "byte",
+        "timer": "none: Nsight Compute counters, --clock-control none, --cache-control none",
+        "settings": {"dtype": "float16", "heads": heads, "d": d, "causal": False},
+        "sources": ("tools/gpu_records/counters.py", "tools/gpu_records/attention.py"),
+    }
     run.write(
         "gpt2_attention_bytes",
         rows,
         description="Bytes moved by GPT-2 medium's attention (16 heads, d 64), forward + backward: "
         "hardware counters beside the counted algorithm",
-        unit="byte",
-        convention="sum over the kernels of one forward and backward; caches kept between kernels "
-        "(--cache-control none); counted: 2 bytes an element, plain 11N² + 12Nd a head, flash the "
-        "FlashAttention-1 rule at M = 98,304 elements",
-        timer="Nsight Compute, --clock-control none",
-        settings={"dtype": "float16", "heads": heads, "d": d, "causal": False},
-        sources=("tools/gpu_records/counters.py",),
+        convention="sums over the kernels of one forward and backward, caches kept between them; "
+        "counted: 2 bytes an element, plain 11N² + 12Nd a head, flash the FlashAttention-1 rule "
+        "at M = 98,304 elements",
+        **texts,
+    )
+    run.write(
+        "gpt2_attention_kernels",
+        kernels,
+        description="The same bytes kernel by kernel, in the order of their launch",
+        convention="value = DRAM read + written of one kernel; l2: bytes through L2",
+        **texts,
     )
 
 

@@ -16,66 +16,78 @@ MODEL_BYTES = "bytes and FLOP are the model's: each input read once, each output
 
 
 def copy_bandwidth(run: Run):
-    """Device-to-device copies from 1 MiB to 4 GiB, in L2 and from memory."""
+    """Read one array and write another, 64 KiB to 4 GiB: from memory, and in L2."""
     say = Progress("copy_bandwidth")
     sizes = [2**20, 2**22] if run.smoke else [2**k for k in range(16, 33)]
     rows = []
     with measure.ClockWatch() as watch:
-        for size, cold in itertools.product(sizes, (False, True)):
-            source = torch.randint(-128, 127, (size,), dtype=torch.int8, device=run.device)
+        for size in sizes:
+            source = torch.randint(-128, 127, (size // 4,), dtype=torch.int32, device=run.device)
             target = torch.empty_like(source)
-            timing = run.timing(lambda: target.copy_(source), cold=cold, graph=not cold)
-            rows.append({"array_bytes": size, "bytes": 2 * size, "cold": cold, **timing.row()})
+            # a graph replays copy_ on a copy engine, which is slower: there the kernel is negation
+            variants = {
+                ("copy", "memory"): (lambda: target.copy_(source), {"cold": True}),
+                ("negate", "memory"): (lambda: torch.neg(source, out=target), {"cold": True}),
+                ("negate", "repeated"): (lambda: torch.neg(source, out=target), {"graph": True}),
+            }
+            for (kernel, data), (function, options) in variants.items():
+                row = {"kernel": kernel, "data": data, "array_bytes": size, "bytes": 2 * size}
+                rows.append(row | run.timing(function, **options).row())
             del source, target
-    best = max(row["bytes"] / row["p50"] for row in rows if row["cold"])
-    say(f"best cold copy {best / 1e12:.2f} TB/s")
+    best = max(row["bytes"] / row["p50"] for row in rows if row["data"] == "memory")
+    say(f"best {best / 1e12:.2f} TB/s from memory")
     run.write(
         "copy_bandwidth",
         rows,
-        description="Copy of one array to another on the device, 64 KiB to 4 GiB",
+        description="One array read, another written, 64 KiB to 4 GiB each",
         unit="s",
-        convention="bytes = read + written; cold: L2 overwritten before each copy; otherwise "
-        "copies of one pair of arrays follow each other and small ones stay in L2",
-        timer="CUDA events: median of samples; CUDA graph replay when not cold",
-        settings={"dtype": "int8", "data": "random"},
+        convention="bytes = read + written; data memory: L2 overwritten before each call; "
+        "repeated: the same two arrays again and again, so that small ones stay in L2",
+        timer="CUDA events: median of samples; one call a sample, or CUDA graph replay if repeated",
+        settings={"dtype": "int32", "values": "random"},
         clocks=watch.seen,
         sources=SOURCES,
     )
 
 
-def matmul_ceiling(run: Run):
-    """Large square products in each precision, on random data and on zeros."""
+def matmul_ceiling(run: Run, rounds: int = 5):
+    """Large square products in each precision, on random data and on zeros, in rounds."""
     say = Progress("matmul_ceiling")
     rows = []
-    sizes = [64] if run.smoke else [4096, 8192, 16384]
+    sizes = [64] if run.smoke else [4096, 8192]
     kinds = [
         ("bfloat16", torch.bfloat16, False),
         ("float16", torch.float16, False),
         ("tf32", torch.float32, True),
         ("float32", torch.float32, False),
     ]
-    with measure.ClockWatch() as watch:
-        for (name, dtype, tf32), n, data in itertools.product(kinds, sizes, ("random", "zeros")):
-            if n == 16384 and (name == "float32" or data == "zeros"):
-                continue
-            torch.backends.cuda.matmul.allow_tf32 = tf32
-            a, b = (run.random(n, n, dtype=dtype) for _ in range(2))
-            if data == "zeros":
-                a, b = torch.zeros_like(a), torch.zeros_like(b)
-            out = torch.empty_like(a)
-            timing = run.timing(lambda: torch.mm(a, b, out=out), budget_s=0.25)
-            flop = matmul_cost(n, n, n).flop
-            rows.append({"dtype": name, "n": n, "data": data, "flop": flop, **timing.row()})
-        torch.backends.cuda.matmul.allow_tf32 = False
-        # the same product for two seconds: what is left when the chip is warm
-        a, b = (run.random(sizes[-1], sizes[-1]) for _ in range(2))
+
+    def product(a, b):
         out = torch.empty_like(a)
-        timing = run.timing(lambda: torch.mm(a, b, out=out), budget_s=2.0)
-        flop = matmul_cost(*[sizes[-1]] * 3).flop
-        rows.append(
-            {"dtype": "bfloat16", "n": sizes[-1], "data": "random, two seconds", "flop": flop}
-            | timing.row()
-        )
+        return lambda: torch.mm(a, b, out=out)
+
+    with measure.ClockWatch() as watch:
+        for (name, dtype, tf32), n in itertools.product(kinds, sizes):
+            torch.backends.cuda.matmul.allow_tf32 = tf32
+            pairs = [run.random(n, n, dtype=dtype) for _ in range(2)]
+            rivals = {
+                "random": product(*pairs),
+                "zeros": product(*(torch.zeros_like(x) for x in pairs)),
+            }
+            times = measure.interleave(
+                rivals, lambda f: run.timing(f, budget_s=0.03), rounds=rounds
+            )
+            for data, seconds in times.items():
+                row = {"dtype": name, "n": n, "data": data, "run": "short"}
+                row["flop"] = matmul_cost(n, n, n).flop
+                rows.append(row | measure.Timing.from_samples(seconds, "rounds").row())
+        torch.backends.cuda.matmul.allow_tf32 = False
+        # the same product for two seconds: what the power limit leaves
+        n = sizes[-1]
+        function = product(*(run.random(n, n, dtype=torch.bfloat16) for _ in range(2)))
+        timing = run.timing(function, budget_s=2.0, max_samples=2000)
+        row = {"dtype": "bfloat16", "n": n, "data": "random", "run": "two seconds"}
+        rows.append(row | {"flop": matmul_cost(n, n, n).flop} | timing.row())
     say(f"{len(rows)} products")
     run.write(
         "matmul_ceiling",
@@ -83,7 +95,9 @@ def matmul_ceiling(run: Run):
         description="Square matrix products through cuBLAS: what the matrix unit reaches",
         unit="s",
         convention=f"flop = 2n³, {FLOP_RULE}",
-        timer="CUDA events: median of samples, calls back to back, about 0.25 s each",
+        timer=f"CUDA events, calls back to back. short: median of about 30 ms in each of {rounds} "
+        "rounds, random and zeros in turn, p20, p50, p80 over the rounds; two seconds: samples of "
+        "one run",
         settings={"library": "cuBLAS through torch.mm"},
         clocks=watch.seen,
         sources=SOURCES,
@@ -98,8 +112,8 @@ def wave_sizes(smoke: bool = False) -> list[int]:
     """
     if smoke:
         return [32, 33, 64]
-    dense = [centre + k for centre in (1792, 2048, 2112, 2304) for k in range(-12, 13)]
-    coarse = list(range(256, 4097, 64))
+    dense = [centre + k for centre in (1792, 2048, 2112, 2304) for k in range(-24, 25)]
+    coarse = list(range(256, 4097, 32))
     residues = [n + r for n in range(256, 4096, 256) for r in (1, 2, 8, 16, 32)]
     return sorted({*dense, *coarse, *residues, 4095, 4097})
 
