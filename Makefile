@@ -84,8 +84,8 @@ publish: $(VENV)/.runtime ## write the address everywhere (URL=https://host/owne
 compile-all: $(BARE_NEEDS) ## compile every kernel configuration for every GPU generation
 	@$(BARE) tools/compile_all.py
 
-gpu: $(BARE_NEEDS) ## test and measure on a real GPU (PYTHON=python3 to use no .venv)
-	@$(BARE) tools/gpu.py
+gpu: $(BARE_NEEDS) ## test and measure on a real GPU (PYTHON=python3 PIECES="race small" OUT=dir COMMIT=rev)
+	@$(BARE) tools/gpu.py $(PIECES) $(if $(OUT),--out $(OUT)) $(if $(COMMIT),--commit $(COMMIT))
 
 clean: ## remove the site and every cache; keeps .venv
 	rm -rf _build .pytest_cache .ruff_cache .hypothesis *.egg-info
