@@ -61,7 +61,7 @@ from ._counted import CountedCase
 from ._exercise import Case, Exercise, edited, rounding
 
 __all__ = [
-    "Case", "CountedCase", "Exercise", "Verdict", "check", "edited", "exercise", "hint", "hints", "names",
+    """Case""", """CountedCase""", """Exercise""", """Verdict""", """check""", """edited""", """exercise""", """hint""", """hints""", """names""",
     "rounding", "skeleton", "solution", "solution_markdown", "statement",
 ]  # fmt: skip
 
@@ -141,7 +141,8 @@ def statement(name: str) -> str:
 
 
 def skeleton(name: str) -> str:
-    """Source of the cell that a student fills in: imports, signature, docstring, NotImplementedError."""
+    """Source of the cell that a student fills in: imports, signature, docstring,
+    NotImplementedError."""
     return exercise(name).skeleton_source()
 
 
@@ -151,7 +152,8 @@ def solution(name: str) -> str:
 
 
 def solution_markdown(name: str) -> str:
-    """Hints and solution in Markdown, each folded, blank lines inside so that every front end renders them."""
+    """Hints and solution in Markdown, each folded, blank lines inside so that every front end
+    renders them."""
     found = exercise(name)
     blocks = [
         f"<details><summary>Hint {k}</summary>\n\n{text}\n\n</details>"

@@ -100,9 +100,10 @@ def explain(exercise: Exercise, position: int, outcome: Outcome, label: str | No
     lines += [text.field(name, content) for name, content in outcome.fields]
     if message := exercise.mistake(label) if label else outcome.mistake:
         lines.append(text.prose("mistake", message))
-    lines.append(text.prose(f"hint {case.hint}", exercise.hints[case.hint - 1]))
-    if case.hint < len(exercise.hints):
-        lines.append(text.field("", f'next: hint("{exercise.name}", {case.hint + 1})'))
+    k = getattr(exercise.wrong.get(label), "hint", case.hint)
+    lines.append(text.prose(f"hint {k}", exercise.hints[k - 1]))
+    if k < len(exercise.hints):
+        lines.append(text.field("", f'next: hint("{exercise.name}", {k + 1})'))
     return "\n".join(lines)
 
 

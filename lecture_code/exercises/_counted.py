@@ -51,8 +51,8 @@ class CountedCase:
     fresh : bool
         Other random inputs at each check, so that no answer can be kept from the last one. The
         verdict then shows no numbers of theirs.
-    hint, terms, span
-        As for :class:`Case`.
+    hint, terms, span, scale
+        As for :class:`Case`. A scale of 1 fits inputs from a normal distribution.
     """
 
     label: str
@@ -69,6 +69,7 @@ class CountedCase:
     hint: int = 1
     terms: float = 64
     span: float = 64
+    scale: float = 1.0
 
     counted = True
 
@@ -101,6 +102,7 @@ class CountedCase:
                 expected,
                 rounding(self.terms, self.span),
                 shown,
+                scale=self.scale,
                 numbers=not self.fresh,
             )
             if outcome.kind != RIGHT:
@@ -121,7 +123,7 @@ class CountedCase:
         return Outcome(
             "breach",
             [*shown, ("got", f"use of {books.breach}")],
-            "Numbers in HBM are reached through chip.load and chip.store alone, with the chip you are given.",
+            "Numbers in HBM are reached through load and store of the chip you are given, alone.",
         )
 
     def _coverage(self, machine, shown) -> Outcome | None:
@@ -132,64 +134,61 @@ class CountedCase:
                     "overwrote",
                     [*shown, ("got", f"a store to {name}")],
                     f"{name} is an input. Store to {', '.join(self.outputs)} only.",
+                    detail=name,
                 )
         for name, record in machine.outputs.items():
             if rows := first_gap(name, record.stored):
                 return Outcome(
                     "unstored",
                     [*shown, ("got", f"{rows} never stored")],
-                    "Each row of the result must be stored with chip.store. Are the last, shorter blocks handled?",
+                    "Each row of the result must be stored with chip.store. "
+                    "Are the last, shorter blocks handled?",
+                    detail=rows,
                 )
         for name in machine.inputs if self.must_read is None else self.must_read:
             if rows := first_gap(name, machine.inputs[name].loaded):
                 return Outcome(
                     "unread",
                     [*shown, ("got", f"{rows} never loaded")],
-                    f"The result depends on all of {name}: each row must be loaded at least once.",
+                    f"The result depends on all of {name}: load each row at least once.",
+                    detail=rows,
                 )
         return None
 
     def _costs(self, books, traced_bytes: int, shown) -> Outcome | None:
         """Traffic, matrix products and memory within their bounds."""
-        moved = books._loads + books._stores
+        moved = books.loads + books.stores
         if moved > self.traffic_at_most:
-            return Outcome(
+            return self._too_costly(
                 "traffic",
-                [
-                    *shown,
-                    (
-                        "got",
-                        f"the right values, with {moved:,} elements moved: {books._loads:,} loaded, {books._stores:,} stored",
-                    ),
-                    ("expected", f"at most {self.traffic_at_most:,} elements moved"),
-                ],
+                shown,
+                f"{moved:,} elements moved: {books.loads:,} loaded, {books.stores:,} stored",
+                f"at most {self.traffic_at_most:,} elements moved",
                 "Something is loaded or stored more often than needed.",
             )
         if books.flop < self.flop_at_least:
-            return Outcome(
+            return self._too_costly(
                 "flop",
-                [
-                    *shown,
-                    ("got", f"the right values, with {books.flop:,} FLOP through chip.matmul"),
-                    ("expected", f"at least {self.flop_at_least:,} FLOP"),
-                ],
+                shown,
+                f"{books.flop:,} FLOP through chip.matmul",
+                f"at least {self.flop_at_least:,} FLOP",
                 "Products of tiles go through chip.matmul.",
             )
         elements = (traced_bytes - PYTHON_BYTES) // 8
         if elements > self.capacity + self.workspace:
-            return Outcome(
+            return self._too_costly(
                 "memory",
-                [
-                    *shown,
-                    ("got", f"the right values, with numpy arrays {self._as_large_as(elements)}"),
-                    (
-                        "expected",
-                        f"at most {self.workspace:,} elements beside the {self.capacity:,} on chip",
-                    ),
-                ],
-                "Numbers were kept in numpy arrays beside the chip. Only tiles, temporaries of a tile's size and row statistics may exist at a time.",
+                shown,
+                f"numpy arrays {self._as_large_as(elements)}",
+                f"at most {self.workspace:,} elements beside the {self.capacity:,} on chip",
+                "Numbers were kept in numpy arrays beside the chip. Only tiles, temporaries of a "
+                "tile's size and row statistics may exist at a time.",
             )
         return None
+
+    def _too_costly(self, kind, shown, got, expected, mistake) -> Outcome:
+        entries = [("got", f"the right values, with {got}"), ("expected", expected)]
+        return Outcome(kind, [*shown, *entries], mistake, detail=got)
 
     def _as_large_as(self, elements: int) -> str:
         fitting = [(size, name) for name, size in self.landmarks.items() if size <= 1.02 * elements]
@@ -199,16 +198,19 @@ class CountedCase:
         return f"at least as large as {name} ({size:,} elements)"
 
     def _facts(self, books, got) -> Outcome:
-        moved = books._loads + books._stores
+        moved = books.loads + books.stores
         facts = [
             f"in the last case {moved:,} elements moved, at most {self.traffic_at_most:,};",
             f"{books.peak:,} elements on chip at the peak, of {self.capacity:,};",
+            f"at most {self.workspace:,} elements in numpy arrays beside them;",
             "every input read, every row of the result stored.",
         ]
         return Outcome(RIGHT, values=got, facts="\n".join(facts))
 
 
-OVERFLOW = "The tiles held at one time do not fit on the chip. Load smaller blocks, and free what is done with."
+OVERFLOW = (
+    "The tiles held at one time do not fit on the chip. Load smaller blocks, and free what is done."
+)
 
 
 def traced(function, arguments, seconds: float):
@@ -227,7 +229,7 @@ def traced(function, arguments, seconds: float):
 
 
 def first_gap(name: str, covered: np.ndarray) -> str | None:
-    """The first run of rows that are not all covered, as "row 3 of K was" or "rows 3:7 of K were"."""
+    """The first run of rows not all covered, as "row 3 of K was" or "rows 3:7 of K were"."""
     missing = np.flatnonzero(~covered.all(axis=tuple(range(1, covered.ndim))))
     if not len(missing):
         return None

@@ -1,4 +1,4 @@
-"""What an exercise is made of: its texts, its cases, its wrong answers, and the sources it hands out."""
+"""What an exercise is made of: texts, cases, wrong answers, and the sources that it hands out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ class Case:
     hint : int
         Which hint helps when this case fails, counted from 1.
     terms, span : float, optional
-        How many numbers are added up, and over what range exponents reach: they give the tolerance.
+        How many numbers are added up, and how far from 0 the arguments of exp reach: they give the
+        tolerance (see :func:`rounding`). Guessed from the arrays among the inputs if omitted.
+    scale : float
+        The tolerance is relative to the largest expected number, or to this if it is larger. For
+        results that are 0 after cancellation.
     """
 
     label: str
@@ -37,6 +41,7 @@ class Case:
     hint: int = 1
     terms: float | None = None
     span: float | None = None
+    scale: float = 0.0
 
     counted = False
 
@@ -59,7 +64,8 @@ class Case:
                     detail=name,
                 )
         expected = exercise.oracle(*copy.deepcopy(inputs).values())
-        return compare(exercise.returns, ran.value, expected, self.tolerance(inputs), shown)
+        tolerance = self.tolerance(inputs)
+        return compare(exercise.returns, ran.value, expected, tolerance, shown, scale=self.scale)
 
     def make(self) -> dict:
         """The inputs, made anew."""
@@ -67,7 +73,7 @@ class Case:
 
     def tolerance(self, inputs: Mapping) -> float:
         """Relative error that rounding alone can cause in float64."""
-        arrays = [x for x in map(np.asarray, inputs.values()) if x.ndim and x.dtype.kind in "fiu"]
+        arrays = [x for x in inputs.values() if isinstance(x, np.ndarray) and x.dtype.kind in "fiu"]
         terms, span = self.terms, self.span
         if terms is None:
             terms = sum(x.size for x in arrays)
@@ -78,10 +84,11 @@ class Case:
 
 
 def rounding(terms: float, span: float = 0.0) -> float:
-    """Relative rounding error of a float64 sum of ``terms`` exponentials with arguments up to ``span``.
+    """Relative rounding error of a float64 sum of exponentials.
 
-    Two ways of adding n numbers differ by at most n eps each; exp turns an argument's error, span eps,
-    into a relative error of that size; eight more operations are allowed for.
+    Two ways of adding ``terms`` numbers err by at most terms · eps each. exp turns the error of an
+    argument, up to span · eps, into a relative error of that size, in the answer and in the
+    oracle. Eight more operations are allowed for.
     """
     return float(np.finfo(np.float64).eps * (2 * terms + 2 * span + 8))
 
@@ -199,8 +206,10 @@ def imports_of(function) -> list[str]:
     return lines
 
 
-def edited(solution: Callable, message: str, changes: Mapping[str, str]) -> Callable:
-    """A wrong answer made from the solution by exchanging pieces of its text, each found exactly once.
+def edited(
+    solution: Callable, message: str, changes: Mapping[str, str], *, hint: int | None = None
+) -> Callable:
+    """A wrong answer made from the solution by exchanging pieces of its text.
 
     Parameters
     ----------
@@ -208,7 +217,9 @@ def edited(solution: Callable, message: str, changes: Mapping[str, str]) -> Call
     message : str
         The probable mistake, told to a student whose answer gives the same results.
     changes : dict
-        Old text to new text.
+        Old text, found exactly once, to new text.
+    hint : int, optional
+        The hint that helps, where it is not the one of the case that fails.
     """
     source = textwrap.dedent(inspect.getsource(solution))
     for old, new in changes.items():
@@ -221,4 +232,6 @@ def edited(solution: Callable, message: str, changes: Mapping[str, str]) -> Call
     exec(compile(source, f"<{solution.__name__}, edited>", "exec"), scope)
     function = scope[solution.__name__]
     function.__doc__ = message
+    if hint is not None:
+        function.hint = hint
     return function

@@ -28,6 +28,14 @@ class Books:
     _loads: int = 0
     _stores: int = 0
 
+    @property
+    def loads(self) -> int:
+        return self._loads
+
+    @property
+    def stores(self) -> int:
+        return self._stores
+
     def hold(self, elems: int) -> None:
         self.used += elems
         self.peak = max(self.peak, self.used)
@@ -149,7 +157,8 @@ class CheckedSRAM(SRAM):
 
 
 class Machine:
-    """A chip, inputs placed in HBM, outputs filled with NaN. Use as a context: it forgets at the end."""
+    """A chip, inputs placed in HBM, outputs filled with NaN. Use as a context: it forgets at
+    the end."""
 
     def __init__(self, capacity: int, inputs: dict, outputs: dict):
         self.books = Books(capacity)

@@ -17,8 +17,9 @@ NOT_ATTEMPTED, RIGHT = "not attempted", "right"
 class Outcome:
     """The result of one case.
 
-    ``kind`` is "right" or names what is wrong. Two answers made the same mistake when their kind, detail and
-    values agree. ``fields`` are the labelled entries of the verdict, ``mistake`` a guess at the cause.
+    ``kind`` is "right" or names what is wrong. Two answers made the same mistake when their kind,
+    detail and values agree. ``fields`` are the labelled entries of the verdict, ``mistake`` is a
+    guess at the cause, ``facts`` says what a counted run took.
     """
 
     kind: str
@@ -85,7 +86,9 @@ def foreign(filename: str) -> bool:
     return "lecture_code" in filename or "site-packages" in filename or filename.startswith("<")
 
 
-def compare(returns, got, expected, tolerance, shown, *, numbers: bool = True) -> Outcome:
+def compare(
+    returns, got, expected, tolerance, shown, *, scale: float = 0.0, numbers: bool = True
+) -> Outcome:
     """Compare what came with what was expected, name by name.
 
     Parameters
@@ -93,7 +96,7 @@ def compare(returns, got, expected, tolerance, shown, *, numbers: bool = True) -
     returns : sequence of str
         Names of the results; several mean that ``got`` and ``expected`` are tuples.
     tolerance : float
-        Relative to the largest expected number.
+        Relative to the largest expected number, or to ``scale`` if that is larger.
     shown : list
         Entries that stand first in the verdict.
     numbers : bool
@@ -120,13 +123,15 @@ def compare(returns, got, expected, tolerance, shown, *, numbers: bool = True) -
                 "type", [*shown, ("got", text.named(name, g))], f"{name} {why}.", detail=name + why
             )
     bad = [
-        (name, g, e) for name, g, e in zip(returns, got, expected) if not text.same(g, e, tolerance)
+        (name, g, e)
+        for name, g, e in zip(returns, got, expected)
+        if not text.same(g, e, tolerance, scale)
     ]
     if not bad:
         return Outcome(RIGHT, values=got)
     return Outcome(
         "values",
-        [*shown, *text.contrast(bad, tolerance, numbers)],
+        [*shown, *text.contrast(bad, tolerance, scale, numbers)],
         mistake_in_numbers(bad),
         values=got,
     )

@@ -94,7 +94,8 @@ def wait(done: threading.Event, seconds: float) -> None:
 
 
 def stop(thread: threading.Thread) -> None:
-    """Raise Stop in a thread until it ends: for a quarter of a second here, then in the background."""
+    """Raise Stop in a thread until it ends: for a quarter of a second here, then in the
+    background."""
     if not raise_until_dead(thread, 0.25):
         threading.Thread(target=raise_until_dead, args=(thread, 60.0), daemon=True).start()
 

@@ -59,7 +59,8 @@ def objection(function, *, allow=(), counted: bool = False) -> str | None:
 
 
 def references(function):
-    """What the code of a function names: ("value", (name, object)), ("import", module) and so on."""
+    """What the code of a function names: ("value", (name, object)), ("import", module) and so
+    on."""
     scope, cells = function.__globals__, function.__closure__ or ()
     for name, cell in zip(function.__code__.co_freevars, cells):
         try:

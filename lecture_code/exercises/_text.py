@@ -25,8 +25,11 @@ def number(x) -> str:
     return "0" if text == "-0" else text
 
 
-def value(x, snap: bool = True) -> str:
-    """A value on one or several lines; a large array is described by its shape."""
+def value(x, scale: float = 0.0) -> str:
+    """A value on one or several lines; a large array is described by its shape.
+
+    Numbers far below ``scale``, or below the array's own largest, are rounding errors: shown as 0.
+    """
     if isinstance(x, np.ndarray) and x.ndim and x.dtype.kind in "fiub":
         if x.size > SHOWN_ELEMENTS:
             return f"array of shape {x.shape}"
@@ -34,7 +37,7 @@ def value(x, snap: bool = True) -> str:
             return f"empty array of shape {x.shape}"
         if x.dtype.kind == "f":
             finite = np.abs(x[np.isfinite(x)])
-            x = np.where(np.abs(x) < 1e-12 * finite.max(initial=0), 0.0, x)
+            x = np.where(np.abs(x) < 1e-12 * finite.max(initial=scale), 0.0, x)
         return np.array2string(x, separator=", ", max_line_width=100, formatter={"all": number})
     if isinstance(x, np.ndarray) and x.ndim == 0:
         x = x[()]
@@ -63,13 +66,13 @@ def prose(label: str, text: str) -> str:
     return field(label, textwrap.fill(text, WIDTH))
 
 
-def named(name: str, x) -> str:
+def named(name: str, x, scale: float = 0.0) -> str:
     """``name = value``, further lines aligned."""
-    first, *rest = value(x).split("\n")
+    first, *rest = value(x, scale).split("\n")
     return "\n".join([f"{name} = {first}"] + [" " * (len(name) + 3) + line for line in rest])
 
 
-def contrast(bad, tolerance: float, numbers: bool) -> list[tuple[str, str]]:
+def contrast(bad, tolerance: float, scale: float, numbers: bool) -> list[tuple[str, str]]:
     """Entries "got" and "expected" for results that differ: (name, got, expected) each.
 
     A large array is told by the place of its first wrong number.
@@ -77,10 +80,11 @@ def contrast(bad, tolerance: float, numbers: bool) -> list[tuple[str, str]]:
     got, expected = [], []
     for name, g, e in bad:
         if not isinstance(e, np.ndarray) or e.size <= SHOWN_ELEMENTS and numbers:
-            got.append(named(name, g))
-            expected.append(named(name, e))
+            largest = magnitude(e, scale)
+            got.append(named(name, g, largest))
+            expected.append(named(name, e, largest))
             continue
-        wrong = differs(g, e, tolerance)
+        wrong = differs(g, e, tolerance, scale)
         place = np.unravel_index(np.flatnonzero(wrong)[0], e.shape)
         at = f"{name}[{', '.join(str(int(k)) for k in place)}]"
         got.append(f"{name}, shape {e.shape}, first wrong number {at}")
@@ -125,24 +129,32 @@ def kind_name(x) -> str:
     return "a string" if isinstance(x, str) else "True or False"
 
 
-def same(got, expected, tolerance: float) -> bool:
+def magnitude(expected, scale: float = 0.0) -> float:
+    """The largest finite number expected, at least ``scale``; 0 for what is not a number."""
+    if isinstance(expected, str | bool | np.bool_):
+        return 0.0
+    expected = np.asarray(expected, float)
+    return float(np.abs(expected[np.isfinite(expected)]).max(initial=scale))
+
+
+def same(got, expected, tolerance: float, scale: float = 0.0) -> bool:
     """Whether two values of one kind agree, within ``tolerance`` of the largest expected number."""
     if isinstance(expected, str | bool | np.bool_):
         return got == expected
+    if np.asarray(expected).dtype.kind in "iub":
+        tolerance = 0.0
+    return not bool(np.any(differs(got, expected, tolerance, scale)))
+
+
+def differs(got, expected, tolerance: float, scale: float = 0.0) -> np.ndarray:
+    """Where two arrays differ. Infinities must be equal; NaN is right only where it is expected."""
+    largest = magnitude(expected, scale)
     got, expected = np.asarray(got), np.asarray(expected)
-    if expected.dtype.kind in "iub":
-        return bool(np.all(got == expected))
-    return not bool(np.any(differs(got, expected, tolerance)))
-
-
-def differs(got: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarray:
-    """Where two arrays differ. Infinities must be equal, NaN is never right unless expected."""
-    got, expected = np.asarray(got, float), np.asarray(expected, float)
     with np.errstate(invalid="ignore"):
-        largest = np.abs(expected[np.isfinite(expected)]).max(initial=0)
-        close = np.abs(got - expected) <= tolerance * largest
-        equal = (got == expected) | (np.isnan(got) & np.isnan(expected))
-    return ~(close | equal)
+        equal = (got == expected) | (got != got) & (expected != expected)
+        if tolerance:
+            equal |= np.abs(got - expected) <= tolerance * largest
+    return ~equal
 
 
 def same_input(a, b) -> bool:

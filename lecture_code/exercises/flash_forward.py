@@ -21,8 +21,8 @@ Store $O = \mathrm{softmax}(QK^\top/\sqrt d)\,V$ and, for each row, $m_i = \max_
 $\ell_i = \sum_j e^{S_{ij}-m_i}$. With `causal`, row $i$ sees the keys $j \le i + N_k - N_q$. A row
 that sees no key gets $O_i = 0$, $\ell_i = 0$, $m_i = -\infty$.
 
-Both loop orders pass: K, V blocks outside (Algorithm 1), or Q blocks outside (FlashAttention-2). The
-check asserts
+Both loop orders pass: K, V blocks outside (Algorithm 1), or Q blocks outside (FlashAttention-2).
+The check asserts
 
 - the values;
 - that the tiles on chip fit in $2B_cd + 2B_rd + B_rB_c$ elements;
@@ -103,8 +103,9 @@ def naive(chip, Q, K, V, O, l, m, Br, Bc, causal):
 
 
 def scores_kept_in_numpy(chip, Q, K, V, O, l, m, Br, Bc, causal):
-    """The tiles went through the chip, and then all scores, N × N of them, were collected in a numpy
-    array beside it. On a GPU there is no such place: only HBM, and writing there is traffic."""
+    """The tiles went through the chip, and then all scores, N × N of them, were collected in a
+    numpy array beside it. On a GPU there is no such place: only HBM, and writing there is
+    traffic."""
     (N_q, d), N_k = Q.shape, len(K)
     S = np.full((N_q, N_k), -np.inf)
     for r0 in range(0, N_q, Br):
@@ -199,20 +200,20 @@ EXERCISE = Exercise(
     wrong={
         "forgot to rescale": edited(
             flash_forward,
-            """Nothing was rescaled when the maximum grew: l and O are sums of exp(S - m) with the old
-            m. Multiply what is kept by exp(m_old - m_new) before adding the new block.""",
+            """Nothing was rescaled when the maximum grew: l and O are sums of exp(S - m) with
+            the old m. Multiply what is kept by exp(m_old - m_new) before adding the new block.""",
             {"np.exp(mi - base)": "np.where(mi == -np.inf, 0.0, 1.0)"},
         ),
         "rescaled the sum only": edited(
             flash_forward,
-            """l was rescaled and O was not. O is a sum of the same exponentials, so it needs the same
-            factor exp(m_old - m_new).""",
+            """l was rescaled and O was not. O is a sum of the same exponentials, so it needs
+            the same factor exp(m_old - m_new).""",
             {"(rescale * li / norm)": "(li / norm)"},
         ),
         "added to the old O": edited(
             flash_forward,
-            """The new block was added to O as it was. The old O was divided by the old l: first make it
-            unnormalised (times l_old), change its base, then divide by the new l.""",
+            """The new block was added to O as it was. The old O was divided by the old l: first
+            make it unnormalised (times l_old), change its base, then divide by the new l.""",
             {"Oi *= (rescale * li / norm)[:, None]": "pass"},
         ),
         "normalises each step": edited(
@@ -250,14 +251,14 @@ EXERCISE = Exercise(
         ),
         "causal from the top left": edited(
             flash_forward,
-            """The mask is aligned at the top left. The last query sees the last key, so row i stands
-            at key i + N_k - N_q.""",
+            """The mask is aligned at the top left. The last query sees the last key, so row i
+            stands at key i + N_k - N_q.""",
             {"np.arange(r0, r1) + N_k - N_q": "np.arange(r0, r1)"},
         ),
         "NaN in rows without keys": edited(
             flash_forward,
-            """A row that has seen no key has m = -inf, and -inf - (-inf) is NaN: subtract 0 there, and
-            do not divide by l = 0.""",
+            """A row that has seen no key has m = -inf, and -inf - (-inf) is NaN: subtract 0
+            there, and do not divide by l = 0.""",
             {"np.where(m_new == -np.inf, 0, m_new)": "m_new"},
         ),
         "N × N on chip": naive,
@@ -271,19 +272,19 @@ EXERCISE = Exercise(
     hints=[
         """Two nested loops over blocks. Load a tile, compute with it, store the rows of the result,
         free the tile.""",
-        """Keep three things for each row in HBM: O, l and m. Before the first block they are 0, 0 and
-        -inf.""",
+        """Keep three things for each row in HBM: O, l and m. Before the first block they are 0,
+        0 and -inf.""",
         """With m_new = max(m, row maximum of S): P = exp(S - m_new), r = exp(m - m_new),
         l_new = r l + row sum of P. O was divided by l, so O_new = (r l O + P V) / l_new.""",
         "The last block may be short: stop = min(start + size, N).",
         """Hide the scores with j > i + N_k - N_q by setting them to -inf before the row maximum is
         taken.""",
-        """A row that has seen no key has m_new = -inf and l_new = 0. Subtract 0 in place of -inf, and
-        divide by 1 in place of 0.""",
+        """A row that has seen no key has m_new = -inf and l_new = 0. Subtract 0 in place of
+        -inf, and divide by 1 in place of 0.""",
         """Nothing may grow with N but the row statistics: no list of tiles, no array with N rows of
         scores, no whole O. The result goes to HBM block by block.""",
     ],
-    explanation="""The update of (m, l) is the one of chapter 7, and O is carried along as one more sum
-    over the same exponentials. In FlashAttention-2's order Q and O stay on chip while K and V stream by:
-    O is then stored once, and one division at the end is enough.""",
+    explanation="""The update of (m, l) is the one of chapter 7, and O is carried along as one
+    more sum over the same exponentials. In FlashAttention-2's order Q and O stay on chip while
+    K and V stream by: O is then stored once, and one division at the end is enough.""",
 )

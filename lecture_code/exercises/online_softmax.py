@@ -6,12 +6,13 @@ from ..softmax import statistics
 from ._exercise import Case, Exercise, edited
 
 STATEMENT = r"""
-A row $x$ of $n$ scores arrives in blocks of `block` values (the last one may be shorter), and each block can be read only
-once. Keep two numbers: $m$, the largest value so far, and $\ell = \sum_j e^{x_j - m}$ over the values so far. Return
-$(m, \ell)$ after the last block. Start from $m = -\infty$, $\ell = 0$.
+A row $x$ of $n$ scores arrives in blocks of `block` values (the last one may be shorter), and each
+block can be read only once. Keep two numbers: $m$, the largest value so far, and
+$\ell = \sum_j e^{x_j - m}$ over the values so far. Start from $m = -\infty$, $\ell = 0$ and return
+$(m, \ell)$ after the last block.
 
-The scores may be huge, and some or all of them may be $-\infty$ (hidden keys). A row in which nothing is
-visible, or with no values at all, gives $(-\infty, 0)$.
+The scores may be huge, and some or all of them may be $-\infty$ (hidden keys). A row in which
+nothing is visible, or with no values at all, gives $(-\infty, 0)$.
 """
 
 
@@ -80,20 +81,53 @@ EXERCISE = Exercise(
     wrong={
         "forgot to rescale": edited(
             online_softmax,
-            "The old sum was not rescaled. When m grows, every term of l was taken relative to the old m: multiply l by exp(m_old - m_new) first.",
+            """The old sum was not rescaled. Every term of l was taken relative to the old m:
+            when m grows, multiply l by exp(m_old - m_new) first.""",
             {"l * np.exp(m - m_new)": "l"},
         ),
         "rescaled the new block only": edited(
             online_softmax,
-            "The factor exp(m_old - m_new) belongs to the old sum, which changes its base; here the new block got it.",
+            """The factor exp(m_old - m_new) belongs to the old sum, which changes its base;
+            here the new block got it.""",
             {RESCALE: "l + np.exp(tile - m_new).sum() * np.exp(m - m_new)"},
+        ),
+        "overflow": edited(
+            online_softmax,
+            """exp(x) was formed without subtracting the maximum. It overflows above 709, and
+            underflows to 0 below -745.""",
+            {RESCALE: "(l * np.exp(m) + np.exp(tile).sum()) * np.exp(-m_new)"},
+        ),
+        "dropped the short last block": edited(
+            online_softmax,
+            "The short last block was left out: there are ceil(n / block) blocks.",
+            {"range(0, len(x), block)": "range(0, len(x) - block + 1, block)"},
+        ),
+        "normalised each step": edited(
+            online_softmax,
+            """Each block was normalised before it was added, so it counts as 1 whatever it
+            holds. Divide once, after the last block, if at all.""",
+            {"np.exp(tile - m_new).sum()": "np.exp(tile.max() - m_new)"},
+        ),
+        "NaN from hidden keys": edited(
+            online_softmax,
+            """As long as only hidden keys have come, m is -inf, and -inf - (-inf) is NaN. Such
+            a block adds nothing: leave (m, l) as they are.""",
+            {"if m_new == -np.inf": "if len(tile) == 0"},
+        ),
+        "starts from 0": edited(
+            online_softmax,
+            """m started from 0, so a row of negative scores never sees its own maximum. Start
+            from -inf.""",
+            {"m, l = -np.inf, 0.0": "m, l = 0.0, 0.0"},
         ),
     },
     hints=[
         "Each block has its own largest value. The new m is the larger of the old m and that.",
-        "l was summed relative to the old m. exp(x - m_new) = exp(x - m_old) · exp(m_old - m_new), for every term alike.",
+        """l was summed relative to the old m. exp(x - m_new) = exp(x - m_old) · exp(m_old -
+        m_new), for every term alike.""",
         "Never form exp(x) itself, only exp(x - m) with m at least x.",
         "-inf - (-inf) is NaN. As long as m is -inf there is nothing to add: skip such a block.",
     ],
-    explanation="The old sum changes its base by one multiplication. No value is ever read again, so the row never has to be on chip whole.",
+    explanation="""The old sum changes its base by one multiplication. No value is read twice,
+    so the row never has to be on chip whole.""",
 )
