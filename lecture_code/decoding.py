@@ -1,5 +1,4 @@
 """One token at a time: the KV cache, its size, its pages, and attention over its pieces."""
-pieces."""
 
 from __future__ import annotations
 
