@@ -15,6 +15,7 @@ from lecture_code.hardware import (
     find_device,
     ridge_flop_per_byte,
 )
+from lecture_code.record_files import load_record
 
 TABLE_SOURCE = Path(device_table.__file__).read_text(encoding="utf-8")
 
@@ -154,3 +155,14 @@ def test_a_device_can_be_made_by_hand():
     toy = Device("toy", 2026, "a blackboard", "HBM", 10**9, 1e9, float16_matrix_flop_per_s=1e11)
     assert find_device(toy) is toy
     assert ridge_flop_per_byte(toy) == 100
+
+
+def test_the_h200_of_the_records_is_the_one_described():
+    origin = load_record("operator_roofline").provenance
+    described = DEVICES["H200-SXM"]
+    assert origin["device"] == "NVIDIA H200"
+    assert origin["l2_bytes"] == described.l2_bytes
+    assert origin["sm_count"] == described.sm_count
+    assert origin["capability"] == described.compute_capability
+    # the driver shows 6 % more bytes: the datasheet's 141 GB are nearly GiB
+    assert 0 <= origin["memory_bytes"] / described.memory_bytes - 1 < 0.1
