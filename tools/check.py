@@ -163,7 +163,7 @@ def site(stage: Stage) -> None:
 
 def site_tests(stage: Stage) -> None:
     """Walk the built site, and open it in a browser."""
-    pytest(stage, "the built site has a fault", "tests/site", "-rs")
+    pytest(stage, "the built site has a fault", "-n", str(CORES), "tests/site", "-rs")
 
 
 def report(stages: list[Stage], started: float) -> int:
