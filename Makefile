@@ -17,7 +17,7 @@ BARE_NEEDS := $(VENV)/.runtime
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book site serve lab sync notebooks notebook test-notebook test format bench \
+.PHONY: help setup book serve lab sync notebooks notebook test-notebook test format bench \
 	mutate publish clean compile-all gpu
 
 help: ## list the commands
