@@ -159,7 +159,7 @@ def time_cuda(
     torch = _torch_with_cuda()
     for _ in range(warmup):
         function()
-    call_s = _event_seconds(torch, lambda: [function() for _ in range(3)]) / 3
+    call_s = _event_seconds(torch, function)
     calls, samples = _plan(call_s, 0 if cold else 200e-6, budget_s, (min_samples, max_samples))
     calls = min(calls, 200)
     run = _captured(torch, function, calls) if graph else None

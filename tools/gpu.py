@@ -8,7 +8,6 @@ JSON records into --out, to be copied into lecture_code/records/. Without a piec
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import subprocess
 import sys
@@ -93,8 +92,7 @@ def run_pieces(names: list[str], options) -> int:
             traceback.print_exc()
             failed.append(name)
         print(f"-- {name}: {time.perf_counter() - start:.1f} s", flush=True)
-        gc.collect()
-        run.flush_memory()
+        run.finish_piece()
     print(f"{len(names) - len(failed)} of {len(names)} pieces done, {len(run.written)} records")
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)

@@ -23,8 +23,8 @@ RACE_FLOP = (
     "flop = 4·batch·heads·N²·d forward, half if causal, 2.5 times that backward "
     f"(FlashAttention-2's convention); {FLOP_RULE}"
 )
-# one turn of one method in a round: about 30 ms, at least 5 calls
-ROUND = {"budget_s": 0.03, "min_samples": 5, "warmup": 1}
+# one turn of one method in a round: about 30 ms, at least 3 calls
+ROUND = {"budget_s": 0.03, "min_samples": 3, "warmup": 1}
 BACKENDS = {
     "flash2": SDPBackend.FLASH_ATTENTION,
     "cudnn": SDPBackend.CUDNN_ATTENTION,
@@ -405,6 +405,8 @@ def memory(run: Run):
             # a first call compiles; what it allocates is not the kernel's
             attempt(forward_backward)
         held = 0 if run.smoke else torch.cuda.memory_allocated()
+        if held > 100 * 2**20:
+            raise RuntimeError(f"{held >> 20} MiB are held: run this piece in a process of its own")
         peak, problem = attempt(lambda: measure.peak_memory(forward_backward, device=run.device))
         row["held_before"] = held / 2**20
         rows.append(row | ({"status": problem} if problem else {"value": peak / 2**20}))
