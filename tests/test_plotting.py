@@ -36,9 +36,9 @@ def test_the_style_is_white_opaque_and_sized_for_the_column():
     assert params["savefig.facecolor"] == params["figure.facecolor"] == "white"
     assert params["savefig.transparent"] is False
     width_inch, _ = params["figure.figsize"]
-    # on a phone the figure is 360 CSS px wide: no text below 7.5 px there
-    smallest = min(params[f"{axis}tick.labelsize"] for axis in "xy")
-    assert smallest * 360 / (width_inch * 72) >= 7.5
+    # on a phone the figure is 360 CSS px wide: no text below 12 px (9 pt) there
+    smallest = min(params[key] for key in ("xtick.labelsize", "ytick.labelsize", "legend.fontsize"))
+    assert smallest * 360 / (width_inch * 72) >= 12
     assert width_inch * params["figure.dpi"] >= 700
 
 
