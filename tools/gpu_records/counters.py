@@ -116,7 +116,8 @@ def counted_bytes(run):
         "unit": "byte",
         "timer": "none: Nsight Compute counters, --clock-control none, --cache-control none",
         "settings": {"dtype": "float16", "heads": heads, "d": d, "causal": False},
-        "sources": ("tools/gpu_records/counters.py", "tools/gpu_records/attention.py"),
+        "sources": ("tools/gpu_records/counters.py", "tools/gpu_records/attention.py")
+        + (("lecture_code/kernels/triton_flash.py",) if run.kernel else ()),
     }
     run.write(
         "gpt2_attention_bytes",
