@@ -1,53 +1,76 @@
 """Exercises that judge an answer: ``check("name", your_function)``.
 
-A check has three verdicts: not attempted (the function still raises NotImplementedError), wrong (the first
-case that fails, what came, what was expected, the probable mistake, a hint), right (what was verified).
+A check has three verdicts: not attempted (the function still raises NotImplementedError); wrong
+(the first case that fails, what came, what was expected, the probable mistake, a hint); right
+(what was verified). It stops a function that does not end, and nothing that a function raises or
+prints gets out of it.
 
 How to add an exercise
 ----------------------
-Write ``lecture_code/exercises/<name>.py``. It is found by its file name. It holds the reference solution (a
-function called ``<name>``), an oracle, wrong answers, and one ``EXERCISE``:
+Write ``lecture_code/exercises/<name>.py``; it is found by its file name. It holds a reference
+solution called ``<name>``, an oracle, wrong answers, and one ``EXERCISE``::
 
     import numpy as np
-    from ._counted import CountedCase
-from ._exercise import Case, Exercise, edited, rounding
+    from ._exercise import Case, Exercise, edited
 
     def row_sum(x):
-        '''Sum of a row, x of shape (n,).'''      # signature + docstring = the skeleton
-        return x.sum()                            # the body is the folded solution
+        '''Sum of a row, x of shape (n,).'''  # signature and docstring are the skeleton
+        return x.sum()                          # the whole is the folded solution
 
     def forgot_the_last(x):
-        '''The last value is missing: a range that ends at n - 1.'''   # docstring = the probable mistake
+        '''The last value is missing: the range ends at n - 1.'''  # the probable mistake
         return x[:-1].sum()
 
     EXERCISE = Exercise(
-        chapter="07", title="Row sum", statement="Markdown of the task.",
+        chapter="07", title="Row sum", statement="The task, in Markdown.",
         solution=row_sum,
-        oracle=lambda x: float(np.add.reduce(x)),  # written another way than the solution
-        returns=("sum",),                          # names of the results; several: the answer is a tuple
-        cases=[Case("three numbers", {"x": np.array([1.0, 2.0, 3.0])}), ...],   # smallest first
+        oracle=lambda x: float(np.add.reduce(x)),  # by another way than the solution
+        returns=("sum",),  # names of the results; with several, the answer is a tuple
+        cases=[Case("three numbers", {"x": np.array([1.0, 2.0, 3.0])}), ...],  # smallest first
         wrong={
             "forgot the last": forgot_the_last,
             "wrong sign": edited(row_sum, "The sign is wrong.", {"x.sum()": "-x.sum()"}),
         },
         hints=["First hint.", "Second, closer."],
-        explanation="One or two sentences below the solution.",
+        explanation="One or two sentences that stand below the solution.",
     )
 
-- The solution uses nothing but its arguments, builtins and imported names; the imports it uses are shown in
-  the skeleton. Answers must not call lecture_code themselves; ``allow=("lecture_code.hardware",)`` permits a module.
-- ``inputs`` of a case are named as the reader should see them, and passed by position. A function that makes
-  the dict is fine too. Floats are compared to within the rounding of ``terms`` additions and of exponentials
-  over a range of ``span`` (both guessed from the inputs if omitted); integers, strings and bools exactly.
-- When a case fails, each wrong answer runs on it too: the one with the same result names the mistake. So a wrong
-  answer's docstring is a message to the student.
-- A counted problem uses :class:`CountedCase` (see ``flash_forward.py``): the function gets a chip and arrays in HBM, and the check
-  asserts values, traffic, the peak on chip, FLOP through the matrix unit, and memory taken beside the chip.
-- ``tests/exercises`` tests every exercise it finds; nothing to add there. Run
+- The solution uses nothing but its arguments, builtins and imported names; the imports it uses
+  are shown in the skeleton, so prefer numpy and math. An answer must not call this package.
+  ``allow=("lecture_code.hardware",)`` permits a module, or a name in one.
+- The inputs of a case are named as the student should see them and passed by position. A function
+  that makes the dict is fine too. Floats agree when they differ by less than rounding can explain,
+  see ``Case.tolerance``; integers, strings and bools agree when they are equal.
+- When a case fails, the wrong answers run on it too, and the one with the same result names the
+  mistake. So a wrong answer's docstring is a message to the student: say what happened, then what
+  to do. It may name the hint to show (``edited(..., hint=2)``); otherwise the case does.
+- A counted problem has :class:`CountedCase` s, see ``flash_forward.py``: the answer gets a chip and
+  arrays in HBM. Values, traffic, peak on chip, FLOP through the matrix unit, memory beside the chip
+  and coverage (all inputs read, all rows stored) are judged. ``workspace`` says how many elements
+  of numpy arrays may exist beside the tiles; choose N so that N x d and N x N are well above it.
+- ``tests/exercises`` tests every exercise it finds: the skeleton is not attempted, the solution is
+  right, every wrong answer is refused with its message. Nothing to add there. While writing, run
   ``python -m pytest tests/exercises -q -k <name>``.
 
-What the notebook tool uses: :func:`skeleton`, :func:`solution`, :func:`statement`, :func:`hints`,
+The notebook tool uses :func:`skeleton`, :func:`solution`, :func:`statement`, :func:`hints` and
 :func:`solution_markdown`.
+
+What a check stops, and what it does not
+----------------------------------------
+Refused before it runs: calling this package (``allow`` aside); ``sys``, ``gc``, ``inspect``,
+``threading`` and their like; ``input`` and ``exit``. On the counted machine also: modules other
+than numpy and the standard library's plain ones, private attributes, ``copy_out``, setting
+attributes, ``getattr``, large arrays from outside the function.
+
+Found while it runs: numbers of an HBM array reached past the chip, another chip, a tile used after
+``free`` (it holds NaN), inputs changed, rows never stored, inputs never read, counters overwritten
+(the books are kept apart), numbers hoarded in Python or numpy memory, answers kept from an earlier
+check (the large case draws new numbers each time). Expected values are made after the answer ran.
+
+Not stopped: patching numpy or this package, code hidden from the byte-code reader (a C extension,
+a callable object), memory taken past Python's allocator, compiled code that holds the interpreter
+lock for ever (``10 ** 10 ** 10``), and allocating more memory than the machine has. A check is for
+a student who wants to learn; it runs in the student's own process.
 """
 
 from __future__ import annotations
@@ -61,8 +84,8 @@ from ._counted import CountedCase
 from ._exercise import Case, Exercise, edited, rounding
 
 __all__ = [
-    """Case""", """CountedCase""", """Exercise""", """Verdict""", """check""", """edited""", """exercise""", """hint""", """hints""", """names""",
-    "rounding", "skeleton", "solution", "solution_markdown", "statement",
+    "Case", "CountedCase", "Exercise", "Verdict", "check", "edited", "exercise", "hint", "hints",
+    "names", "rounding", "skeleton", "solution", "solution_markdown", "statement",
 ]  # fmt: skip
 
 
@@ -152,8 +175,7 @@ def solution(name: str) -> str:
 
 
 def solution_markdown(name: str) -> str:
-    """Hints and solution in Markdown, each folded, blank lines inside so that every front end
-    renders them."""
+    """Hints and solution, each folded, in Markdown that every front end renders."""
     found = exercise(name)
     blocks = [
         f"<details><summary>Hint {k}</summary>\n\n{text}\n\n</details>"

@@ -53,7 +53,8 @@ def judge(exercise: Exercise, function, limit_s: float = 10.0) -> Verdict:
         if outcome.kind == NOT_ATTEMPTED and position == 0:
             return Verdict(exercise.name, NOT_ATTEMPTED, not_attempted(exercise))
         if outcome.kind != RIGHT:
-            label = diagnose(exercise, function, position, outcome, end, salt)
+            ended = outcome.kind != "timeout"
+            label = diagnose(exercise, function, position, outcome, end, salt) if ended else None
             return Verdict(exercise.name, WRONG, explain(exercise, position, outcome, label))
     return Verdict(exercise.name, RIGHT, praise(exercise, outcome))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -120,20 +121,18 @@ class Exercise:
         if not self.wrong:
             raise ValueError(f"exercise {self.name} lists no wrong answer that it must refuse")
         if self.oracle is self.solution:
-            raise ValueError(
-                f"exercise {self.name}: the oracle must be another function than the solution"
-            )
+            raise ValueError(f"exercise {self.name}: the oracle must differ from the solution")
         for what in ("statement", "explanation", "title", "hints", "returns"):
             if not getattr(self, what):
                 raise ValueError(f"exercise {self.name} needs {what}")
         if isinstance(self.returns, str) or isinstance(self.hints, str):
             raise TypeError(f"exercise {self.name}: returns and hints are lists of strings")
-        object.__setattr__(self, "hints", [one_line(hint) for hint in self.hints])
-        object.__setattr__(self, "explanation", one_line(self.explanation))
+        object.__setattr__(self, "hints", [paragraphs(hint) for hint in self.hints])
+        object.__setattr__(self, "explanation", paragraphs(self.explanation))
         for label, function in self.wrong.items():
             if not inspect.getdoc(function):
                 raise ValueError(
-                    f"exercise {self.name}: wrong answer {label!r} needs a docstring, the probable mistake"
+                    f"exercise {self.name}: wrong answer {label!r} needs a docstring, its message"
                 )
         if not inspect.getdoc(self.solution):
             raise ValueError(
@@ -175,6 +174,11 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def paragraphs(text: str) -> str:
+    """A text with its blank lines and without its other line breaks."""
+    return "\n\n".join(one_line(part) for part in re.split(r"\n\s*\n", text.strip()))
+
+
 def global_names(function) -> set[str]:
     """Names that a function, or one defined in it, takes from its module or from builtins."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
@@ -201,7 +205,8 @@ def imports_of(function) -> list[str]:
         lines.append(ast.unparse(node))
     if used - bound:
         raise ValueError(
-            f"the solution {function.__name__} must stand alone, but uses {sorted(used - bound)} of its module"
+            f"the solution {function.__name__} must stand alone, "
+            f"but uses {sorted(used - bound)} of its module"
         )
     return lines
 
@@ -223,10 +228,8 @@ def edited(
     """
     source = textwrap.dedent(inspect.getsource(solution))
     for old, new in changes.items():
-        if source.count(old) != 1:
-            raise ValueError(
-                f"{old!r} must occur once in {solution.__name__}, it occurs {source.count(old)} times"
-            )
+        if (times := source.count(old)) != 1:
+            raise ValueError(f"{old!r} must occur once in {solution.__name__}, not {times} times")
         source = source.replace(old, new)
     scope = dict(solution.__globals__)
     exec(compile(source, f"<{solution.__name__}, edited>", "exec"), scope)

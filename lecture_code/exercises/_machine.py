@@ -1,8 +1,8 @@
 """The counted machine of a check: its books are kept where an answer does not come by.
 
-The answer gets a :class:`CheckedSRAM` and :class:`CheckedArray` objects that behave like the ones in
-:mod:`lecture_code.memory`. Numbers and counts live in records beside them, so that overwriting
-an attribute changes nothing, a tile that was freed holds NaN, and ``copy_out`` is closed.
+The answer gets a :class:`CheckedSRAM` and :class:`CheckedArray` objects that behave like the ones
+in :mod:`lecture_code.memory`. Numbers and counts live in records beside them, so overwriting an
+attribute changes nothing. A tile that was freed holds NaN, and ``copy_out`` is closed.
 """
 
 from __future__ import annotations

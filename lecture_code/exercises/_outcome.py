@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -70,8 +71,16 @@ def failure(ran: Ran) -> Outcome | None:
             [("got", "RecursionError: the function calls itself without end")],
             "A recursion needs a case that ends it.",
         )
-    what = text.clean(f"{type(error).__name__}: {error}")
+    what = text.clean(f"{type(error).__name__}: {message_of(error)}")
     return Outcome("raised", [("got", what + line_of(error))], detail=what)
+
+
+def message_of(error: BaseException) -> str:
+    """The text of an error, whose class may be the student's own."""
+    try:
+        return str(error)
+    except Exception:
+        return "(its message cannot be shown)"
 
 
 def line_of(error: BaseException) -> str:
@@ -82,8 +91,9 @@ def line_of(error: BaseException) -> str:
 
 
 def foreign(filename: str) -> bool:
-    """Whether a file is a library's."""
-    return "lecture_code" in filename or "site-packages" in filename or filename.startswith("<")
+    """Whether a file is this package's or another library's."""
+    package = str(Path(__file__).resolve().parent.parent)
+    return filename.startswith((package, "<")) or "site-packages" in filename
 
 
 def compare(

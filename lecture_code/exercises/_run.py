@@ -1,8 +1,9 @@
-"""Run somebody else's function so that nothing it does can stop the kernel."""
+"""Run somebody else's function so that nothing ordinary can stop the kernel."""
 
 from __future__ import annotations
 
 import ctypes
+import inspect
 import io
 import sys
 import threading
@@ -15,10 +16,11 @@ import numpy as np
 
 KEPT_CHARACTERS = 2000
 STACK_BYTES = 16 * 2**20
+HERE_S, BEHIND_S = 0.25, 60.0
 
 
 class Stop(SystemExit):
-    """Raised inside a function that ran out of time. threading keeps silent about a SystemExit."""
+    """Raised in a function that ran out of time. threading keeps silent about a SystemExit."""
 
 
 class Printed(io.TextIOBase):
@@ -49,10 +51,11 @@ class Ran:
 def run(function, args, seconds: float) -> Ran:
     """Call ``function(*args)`` in a thread of its own, for at most ``seconds``.
 
-    At the deadline an exception is raised inside the thread, again and again while it is swallowed. A thread
-    that sits in compiled code cannot be reached; it is a daemon and is left behind.
+    At the deadline an exception is raised inside the thread, again and again while it is
+    swallowed. A thread that sits in compiled code cannot be reached: it is left behind, a daemon.
+    Output and warnings are taken in, and the recursion limit is put back.
     """
-    ran, done = Ran(), threading.Event()
+    ran, done, printed = Ran(), threading.Event(), Printed()
 
     def body():
         try:
@@ -63,18 +66,20 @@ def run(function, args, seconds: float) -> Ran:
         finally:
             done.set()
 
-    printed, recursion_limit = Printed(), sys.getrecursionlimit()
+    recursion_limit = sys.getrecursionlimit()
     streams, sys.stdout, sys.stderr = (sys.stdout, sys.stderr), printed, printed
     stack_bytes = threading.stack_size(STACK_BYTES)
+    thread = threading.Thread(target=body, daemon=True, name="exercise")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            thread = threading.Thread(target=body, daemon=True, name="exercise")
             thread.start()
             wait(done, seconds)
             if not done.is_set():
-                ran = Ran(timed_out=True)
                 stop(thread)
+                return Ran(timed_out=True, printed=printed.text)
+            if inspect.iscoroutine(ran.value):
+                ran.value.close()
     except KeyboardInterrupt:
         stop(thread)
         raise
@@ -87,17 +92,16 @@ def run(function, args, seconds: float) -> Ran:
 
 
 def wait(done: threading.Event, seconds: float) -> None:
-    """Wait in short slices: a long wait cannot be interrupted from the keyboard on Windows."""
+    """Wait in short slices: on Windows a long wait cannot be interrupted from the keyboard."""
     end = time.monotonic() + seconds
     while not done.is_set() and (left := end - time.monotonic()) > 0:
         done.wait(min(left, 0.05))
 
 
 def stop(thread: threading.Thread) -> None:
-    """Raise Stop in a thread until it ends: for a quarter of a second here, then in the
-    background."""
-    if not raise_until_dead(thread, 0.25):
-        threading.Thread(target=raise_until_dead, args=(thread, 60.0), daemon=True).start()
+    """Raise Stop in a thread until it ends, for a moment here, then in the background."""
+    if not raise_until_dead(thread, HERE_S):
+        threading.Thread(target=raise_until_dead, args=(thread, BEHIND_S), daemon=True).start()
 
 
 def raise_until_dead(thread: threading.Thread, seconds: float) -> bool:

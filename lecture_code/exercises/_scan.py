@@ -1,7 +1,8 @@
 """Read an answer's byte code before it runs: what it calls, and how it reaches for things.
 
-This keeps an honest student from calling the function that the exercise asks for, and makes it
-tedious to get around the counters. It is not a wall: see the docstring of the package.
+This keeps an honest student from calling the function that the exercise asks for, keeps an answer
+from ending the kernel, and makes it tedious to get around the counters. It is not a wall: the
+docstring of the package says what it does not stop.
 """
 
 from __future__ import annotations
@@ -11,26 +12,43 @@ import types
 
 import numpy as np
 
-COUNTED_MODULES = {
-    "numpy", "math", "itertools", "functools", "operator", "collections", "builtins", "typing",
-    "time", "__future__",
+ALLOWED = {"lecture_code.blocks.tile_count", "lecture_code.blocks.tile_ranges"}
+NEVER_MODULES = {
+    "ctypes", "gc", "importlib", "inspect", "multiprocessing", "os", "signal", "subprocess", "sys",
+    "threading", "traceback", "tracemalloc",
 }  # fmt: skip
-COUNTED_BUILTINS = {
-    "__import__", "eval", "exec", "compile", "open", "globals", "locals", "vars", "getattr",
-    "setattr", "delattr", "object", "breakpoint",
+NEVER_NAMES = {"breakpoint", "exit", "input", "quit"}
+
+# A counted answer may use these modules, and none of these names and attributes.
+COUNTED_MODULES = {
+    "builtins", "collections", "functools", "itertools", "math", "numpy", "operator", "time",
+    "typing", "__future__",
+}  # fmt: skip
+COUNTED_NAMES = {
+    "__import__", "compile", "delattr", "eval", "exec", "getattr", "globals", "locals", "object",
+    "open", "setattr", "vars",
 }  # fmt: skip
 COUNTED_ATTRIBUTES = {
-    "copy_out", "ctypeslib", "fromfile", "memmap", "save", "savez", "savetxt", "tofile", "lib",
-    "f_back", "f_locals", "f_globals", "gi_frame", "testing",
+    "copy_out", "ctypeslib", "f_back", "f_globals", "f_locals", "fromfile", "gi_frame", "lib",
+    "memmap", "save", "savetxt", "savez", "testing", "tofile",
 }  # fmt: skip
-LARGEST_GLOBAL_ARRAY = 256
+LARGEST_OUTSIDE_ARRAY = 256
 
 
 def objection(function, *, allow=(), counted: bool = False) -> str | None:
-    """Why an answer is refused unread, as the end of the sentence "your answer uses …"; or None."""
-    allow = (
-        {"lecture_code.memory.HBM", "lecture_code.memory.SRAM", *allow} if counted else set(allow)
-    )
+    """Why an answer is refused unread, as the end of "an answer that uses …"; None if it is not.
+
+    Helpers that were defined beside the answer are read as well.
+
+    Parameters
+    ----------
+    function : callable
+    allow : sequence of str
+        Modules, or names in modules, of this package that the answer may use.
+    counted : bool
+        Whether it runs on the counted machine, where more is refused.
+    """
+    rules = Rules({*ALLOWED, *allow}, counted)
     seen, queue = set(), [function]
     while queue:
         current = queue.pop()
@@ -38,76 +56,82 @@ def objection(function, *, allow=(), counted: bool = False) -> str | None:
         if not isinstance(current, types.FunctionType) or current in seen:
             continue
         seen.add(current)
-        for what, thing in references(current):
-            if what == "value":
-                name, held = thing
-                if isinstance(held, types.FunctionType) and held.__module__ == function.__module__:
-                    queue.append(held)
-                elif why := value_objection(name, held, allow, counted):
-                    return why
-            elif what == "import":
-                if why := module_objection(thing, allow, counted):
-                    return why
-            elif counted and what == "builtin" and thing in COUNTED_BUILTINS:
-                return f"{thing}()"
-            elif counted and what == "attribute":
-                if thing.startswith("_") or thing in COUNTED_ATTRIBUTES:
-                    return f".{thing}"
-            elif counted and what == "set":
-                return f"an assignment to .{thing}"
+        for what, name, held in references(current):
+            own = isinstance(held, types.FunctionType) and held.__module__ == function.__module__
+            if own:
+                queue.append(held)
+            elif why := getattr(rules, what)(name, held):
+                return why
     return None
 
 
 def references(function):
-    """What the code of a function names: ("value", (name, object)), ("import", module) and so
-    on."""
-    scope, cells = function.__globals__, function.__closure__ or ()
-    for name, cell in zip(function.__code__.co_freevars, cells):
+    """What a function's code names: (kind, name, object or None), kinds as in :class:`Rules`."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         try:
-            yield "value", (name, cell.cell_contents)
-        except ValueError:
+            yield "value", name, cell.cell_contents
+        except ValueError:  # an empty cell
             continue
     for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-        yield "value", ("a default argument", default)
-    codes = [function.__code__]
+        yield "value", "a default argument", default
+    scope, codes = function.__globals__, [function.__code__]
     while codes:
         code = codes.pop()
         codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
         for step in dis.get_instructions(code):
+            name = step.argval
             if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-                if step.argval in scope:
-                    yield "value", (step.argval, scope[step.argval])
-                else:
-                    yield "builtin", step.argval
+                yield "name", name, None
+                if name in scope:
+                    yield "value", name, scope[name]
             elif step.opname == "IMPORT_NAME":
-                yield "import", step.argval
+                yield "module", name, None
             elif step.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
-                yield "attribute", step.argval
+                yield "attribute", name, None
             elif step.opname in ("STORE_ATTR", "DELETE_ATTR"):
-                yield "set", step.argval
+                yield "assignment", name, None
 
 
-def value_objection(name, held, allow, counted) -> str | None:
-    """Why an answer must not use this object."""
-    if isinstance(held, types.ModuleType):
-        return module_objection(held.__name__, allow, counted)
-    if isinstance(held, np.ndarray):
-        if counted and held.size > LARGEST_GLOBAL_ARRAY:
-            return f"the array {name} from outside the function"
-        return None
-    home = getattr(held, "__module__", None)
-    if not isinstance(home, str) or not (callable(held) or isinstance(held, type)):
-        return None
-    if f"{home}.{getattr(held, '__name__', name)}" in allow:
-        return None
-    return None if home == "__main__" else module_objection(home, allow, counted, f"{home}.{name}")
+class Rules:
+    """What is refused, by kind of reference. Each method gives the objection, or None."""
 
+    def __init__(self, allow: set[str], counted: bool):
+        self.allow, self.counted = allow, counted
 
-def module_objection(module: str, allow, counted, shown: str | None = None) -> str | None:
-    """Why an answer must not use this module, or something from it."""
-    root = module.partition(".")[0]
-    if any(module == a or module.startswith(a + ".") for a in allow):
-        return None
-    if root == "lecture_code" or (counted and root not in COUNTED_MODULES):
-        return shown or module
-    return None
+    def name(self, name, _) -> str | None:
+        """A global name or a builtin."""
+        refused = NEVER_NAMES | COUNTED_NAMES if self.counted else NEVER_NAMES
+        return f"{name}()" if name in refused else None
+
+    def attribute(self, name, _) -> str | None:
+        """An attribute that is read."""
+        if name in ("_exit", "setrecursionlimit"):
+            return f".{name}"
+        private = name.startswith("_") or name in COUNTED_ATTRIBUTES
+        return f".{name}" if self.counted and private else None
+
+    def assignment(self, name, _) -> str | None:
+        """An attribute that is set."""
+        return f"an assignment to .{name}" if self.counted else None
+
+    def module(self, name, shown=None) -> str | None:
+        """A module that is imported, or the home of something used."""
+        root = name.partition(".")[0]
+        if any(name == a or name.startswith(f"{a}.") for a in self.allow):
+            return None
+        if root == "lecture_code" or root in NEVER_MODULES:
+            return shown or name
+        return (shown or name) if self.counted and root not in COUNTED_MODULES else None
+
+    def value(self, name, held) -> str | None:
+        """An object from outside the function."""
+        if isinstance(held, types.ModuleType):
+            return self.module(held.__name__)
+        if isinstance(held, np.ndarray):
+            large = self.counted and held.size > LARGEST_OUTSIDE_ARRAY
+            return f"the array {name} from outside the function" if large else None
+        home = getattr(held, "__module__", None)
+        if not callable(held) or not isinstance(home, str) or home == "__main__":
+            return None
+        whole = f"{home}.{getattr(held, '__name__', name)}"
+        return None if whole in self.allow else self.module(home, whole)

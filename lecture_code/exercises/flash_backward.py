@@ -175,7 +175,7 @@ EXERCISE = Exercise(
         case("one key: dQ is 0", 5, 1, 2, 2, 2, hint=2),
         case("large scores", 4, 6, 4, 2, 2, size=15.0, hint=2),
         case("blocks larger than N", 3, 5, 2, 8, 8, hint=4),
-        case("large", 640, 640, 16, 16, 16, fresh=True, hint=5),
+        case("large", 480, 480, 32, 16, 16, fresh=True, hint=5),
     ],
     wrong={
         "D left out": edited(

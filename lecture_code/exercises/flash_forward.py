@@ -195,7 +195,7 @@ EXERCISE = Exercise(
         case("no keys", 3, 0, 2, 2, 2, hint=6),
         case("no queries", 0, 3, 2, 2, 2),
         case("blocks larger than N", 3, 5, 2, 8, 8, hint=4),
-        case("large", 1024, 1024, 16, 32, 32, fresh=True, hint=7),
+        case("large", 704, 704, 32, 32, 32, fresh=True, hint=7),
     ],
     wrong={
         "forgot to rescale": edited(
