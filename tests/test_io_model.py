@@ -271,6 +271,10 @@ def test_nothing_to_move():
     assert flash_io(0, 4, 16) == IO(0, 0)
     assert flash2_io(0, 4, 16).forward == 0
     assert flash_io(3, 4, 16, N_k=0) == IO(3 * 4 + 2 * 3, 3 * 4)
+    # without queries K and V stay where they are, and dK = dV = 0 are written
+    assert flash_io(0, 4, 16, N_k=7) == IO(0, 2 * 7 * 4)
+    for N_q, N_k in [(0, 7), (3, 0), (0, 0)]:
+        assert closed(N_q, N_k, 4, M=16) == counted(N_q, N_k, 4, M=16)[0]
 
 
 @pytest.mark.parametrize("function", [flash_io, flash2_io])
