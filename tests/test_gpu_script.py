@@ -18,7 +18,7 @@ SCRIPT = ROOT / "tools" / "gpu.py"
 def pieces():
     sys.path.insert(0, str(ROOT / "tools"))
     try:
-        names = ("attention", "counters", "machine")
+        names = ("methods", "race", "counters", "machine")
         yield {name: importlib.import_module(f"gpu_records.{name}") for name in names}
     finally:
         sys.path.remove(str(ROOT / "tools"))
@@ -70,7 +70,7 @@ def test_without_a_gpu_it_says_so(tmp_path):
 
 
 def test_the_race_has_the_twelve_cells(pieces):
-    cells = pieces["attention"].race_cells()
+    cells = pieces["race"].race_cells()
     assert len(cells) == 12
     for cell in cells:
         assert cell["batch"] * cell["N"] == 16384 and cell["heads"] * cell["d"] == 2048
@@ -80,7 +80,7 @@ def test_the_race_has_the_twelve_cells(pieces):
 def test_plain_attention_is_attention(pieces, causal):
     q, k, v = (torch.randn(2, 3, 7, 4, dtype=torch.float64) for _ in "qkv")
     expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
-    torch.testing.assert_close(pieces["attention"].plain_attention(q, k, v, causal), expected)
+    torch.testing.assert_close(pieces["methods"].plain_attention(q, k, v, causal), expected)
 
 
 def test_the_wave_has_many_residues(pieces):

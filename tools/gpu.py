@@ -64,7 +64,7 @@ def main() -> int:
 def run_pieces(names: list[str], options) -> int:
     """Run the pieces in order; one that fails does not stop the next."""
     import torch
-    from gpu_records import attention, counters, machine
+    from gpu_records import counters, machine, race, results
     from gpu_records.run import Run
 
     if not options.smoke and not torch.cuda.is_available():
@@ -78,7 +78,9 @@ def run_pieces(names: list[str], options) -> int:
         kernel=not options.without_kernel,
         dtype=getattr(torch, options.dtype),
     )
-    functions = {**machine.PIECES, **attention.PIECES, **counters.PIECES, "test": gpu_tests}
+    functions = {"test": gpu_tests}
+    for module in (machine, race, results, counters):
+        functions |= module.PIECES
     failed = []
     for name in names:
         start = time.perf_counter()

@@ -116,7 +116,7 @@ def counted_bytes(run):
         "unit": "byte",
         "timer": "none: Nsight Compute counters, --clock-control none, --cache-control none",
         "settings": {"dtype": "float16", "heads": heads, "d": d, "causal": False},
-        "sources": ("tools/gpu_records/counters.py", "tools/gpu_records/attention.py")
+        "sources": ("tools/gpu_records/counters.py", "tools/gpu_records/methods.py")
         + (("lecture_code/kernels/triton_flash.py",) if run.kernel else ()),
     }
     run.write(
@@ -142,7 +142,7 @@ def main(methods: list[str]):
     """Run each method once under the profiler, a marker kernel before each."""
     import torch
 
-    from gpu_records.attention import attention_method, inputs
+    from gpu_records.methods import attention_method, inputs
     from gpu_records.run import Run
 
     run = Run(Path("."), None)
