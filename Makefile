@@ -26,12 +26,13 @@ help: ## list the commands
 
 setup: $(VENV)/.runtime $(VENV)/.dev ## build the environment in .venv
 
-$(BIN)/python:
+$(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed: make setup PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	@touch $@
 
-$(VENV)/.runtime: $(BIN)/python requirements.txt constraints.txt
+$(VENV)/.runtime: $(VENV)/.created requirements.txt constraints.txt
 	@echo "Installing the book's packages; the first time takes a few minutes"
 	$(RUN) -m pip install --disable-pip-version-check --quiet -r requirements.txt
 	@touch $@

@@ -43,7 +43,7 @@ class Stage:
 
 def run(*command: str | Path) -> int:
     """Run a command in the repository, its output shown; 127 when it does not exist."""
-    environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONHASHSEED="0")
+    environment = dict(os.environ, OMP_NUM_THREADS="1")
     try:
         return subprocess.run([str(c) for c in command], cwd=ROOT, env=environment).returncode
     except FileNotFoundError:
