@@ -40,6 +40,8 @@ def test_a_smoke_run_writes_valid_records(tmp_path):
         "gpt2_attention",
         "launch_overhead",
         "matmul_ceiling",
+        "matmul_kernels",
+        "matmul_one_tile",
         "matmul_wave",
         "memory",
         "numerics",

@@ -26,6 +26,8 @@ PIECES = {
     "copy_bandwidth": "copies of 64 KiB to 4 GiB",
     "matmul_ceiling": "large square matmuls in each precision",
     "matmul_wave": "square bfloat16 matmuls over many n",
+    "matmul_kernels": "the kernels that cuBLAS picks for them",
+    "matmul_one_tile": "the same by one kernel with one tile",
     "operator_roofline": "operators of many intensities",
     "fusion": "sin²+cos² and cos(cos(x)), fused and not",
     "launch_overhead": "chains of small kernels, CUDA graphs, batch doubling",
@@ -64,7 +66,7 @@ def main() -> int:
 def run_pieces(names: list[str], options) -> int:
     """Run the pieces in order; one that fails does not stop the next."""
     import torch
-    from gpu_records import counters, machine, race, results
+    from gpu_records import counters, machine, race, results, tiles
     from gpu_records.run import Run
 
     if not options.smoke and not torch.cuda.is_available():
@@ -79,7 +81,7 @@ def run_pieces(names: list[str], options) -> int:
         dtype=getattr(torch, options.dtype),
     )
     functions = {"test": gpu_tests}
-    for module in (machine, race, results, counters):
+    for module in (machine, tiles, race, results, counters):
         functions |= module.PIECES
     failed = []
     for name in names:
