@@ -135,8 +135,8 @@ EXERCISE = Exercise(
         """What does the intensity tend to as T grows? If that is not above the ridge point, no
         T will do.""",
     ],
-    explanation="""For GPT-3's MLP on an A100 the answer is a little above the ridge point of
-    201. In generation each request brings one token a step, so a server must gather about two
-    hundred requests before this layer uses the tensor cores fully. Below that, the time is that
-    of reading the weights, and fewer bytes a weight help directly.""",
+    explanation="""For GPT-3's MLP on an A100 the answer is 205, a little above the ridge point of
+    200.6. In generation each request brings one token a step, so a server must gather about two
+    hundred requests before this layer uses the tensor cores fully. Below that, the time is that of
+    reading the weights, and fewer bytes a weight help directly.""",
 )

@@ -10,9 +10,9 @@ FlashAttention takes $B_c = \lceil M / 4d \rceil$ rows of K and V and $B_r = \mi
 Q at a time, on a chip of $M$ elements. In the forward pass the tiles of $K$, $V$ ($B_c \times d$),
 $Q$, $O$ ($B_r \times d$) and $S$ ($B_r \times B_c$; $P$ overwrites it) are on chip together.
 
-Return $(B_r, B_c)$ and the number of elements these tiles take. Then
-compare the result with $M$ for $d = 64$ and $d = 128$ at $M = 98{,}304$. Why does
-the paper want $B_r \le d$? What would $S$ alone take with $B_r = B_c = M/4d$?
+Return $B_r$, $B_c$ and the number of elements these tiles take. Then compare that number with $M$
+for $d = 64$ and $d = 128$ at $M = 98{,}304$. Why does the paper want $B_r \le d$? What would $S$
+alone take with $B_r = B_c = M/4d$?
 """
 
 

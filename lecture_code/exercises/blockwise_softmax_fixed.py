@@ -8,8 +8,8 @@ from ._exercise import Case, Exercise, edited
 STATEMENT = r"""
 Somebody cut a row of scores into blocks, took the softmax of each block by itself and wants to
 join the results. Each block then sums to 1, so a row of two blocks sums to 2. What was kept is
-enough to repair it: for each block its softmax $p$, its largest score $m$ and $\ell = \sum_j
-e^{x_j - m}$.
+enough to repair it: for each block its softmax $p$, its largest score $m$ and its sum
+$\ell = \sum_j e^{x_j - m}$.
 
 `parts` is a list of $(p, m, \ell)$. Return the softmax of the whole row as one array. The scores
 may be huge, and a block whose scores are all $-\infty$ has $p = 0$, $m = -\infty$, $\ell = 0$; at

@@ -25,6 +25,7 @@ The check asserts
 - the values;
 - that the tiles on chip fit in $4B_cd + 4B_rd + 2B_rB_c$ elements;
 - that at most $4N_kd + N_qd + T_cN_q(5d+2)$ elements move, and that every input is read;
+- that the five products go through `chip.matmul`;
 - that nothing of the size of $N \times N$, or of $N \times d$, is kept in numpy arrays beside the
   chip.
 """
@@ -264,7 +265,8 @@ EXERCISE = Exercise(
         "The last block may be short: stop = min(start + size, N).",
         """dS can take the place of dP. Nothing may grow with N but row statistics.""",
     ],
-    explanation="""P is computed twice, once in each pass, and never stored: that costs one
-    product more and saves N² elements in HBM. D uses O so that no row of P has to be whole. The
-    loads of dQ are what makes this backward move more than the forward.""",
+    explanation="""P is computed twice, once in each pass, and never stored: that costs one product
+    more and saves N² elements in HBM. D uses O so that no row of P has to be whole. Each pass over
+    the queries moves five N × d arrays (Q, O, dO and dQ in, dQ out) where the forward moves
+    three.""",
 )

@@ -27,6 +27,7 @@ The check asserts
 - the values;
 - that the tiles on chip fit in $2B_cd + 2B_rd + B_rB_c$ elements;
 - that at most $2N_kd + N_q(d+2) + T_cN_q(3d+4)$ elements move, and that all of Q, K, V is read;
+- that the two products go through `chip.matmul`;
 - that nothing of the size of $N \times N$, or of $N \times d$, is kept in numpy arrays beside the
   chip.
 """

@@ -52,7 +52,7 @@ def case(label, N, d, M=98_304, hint=1):
 
 EXERCISE = Exercise(
     chapter="10",
-    title="The head dimension",
+    title="What the head dimension does to the ratio",
     statement=STATEMENT,
     solution=head_dimension_ratio,
     oracle=oracle,

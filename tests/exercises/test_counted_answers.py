@@ -1,5 +1,7 @@
 """Ways around the counted machine, and that each of them is refused."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -98,6 +100,16 @@ def test_memory_message_names_what_was_as_large():
     assert "the whole N × N (495,616 elements)" in text
 
 
+def test_memory_taken_before_the_check_does_not_count():
+    tracemalloc.start()
+    try:
+        np.zeros(10**6)
+        assert outcome(EXERCISE.solution).kind == "right"
+        assert tracemalloc.is_tracing()
+    finally:
+        tracemalloc.stop()
+
+
 def reaches(getter):
     """An answer that first reaches for the numbers of K, hides the error, then is right."""
 
@@ -179,8 +191,12 @@ def test_tile_is_gone_after_free():
         assert np.isnan(view).all()
         machine.chip.store(y, np.ones(2), 1)
         assert machine.outputs["y"].stored.tolist() == [False, True, True, False]
+        machine.chip.free(machine.chip.alloc(3))
+        assert (machine.books.used, machine.books.peak) == (0, 4)
+        machine.chip.alloc(4)
+        assert machine.books.used == 4
         with pytest.raises(SRAMOverflow):
-            machine.chip.alloc(5)
+            machine.chip.alloc(1)
 
 
 def test_traffic_is_counted_apart_from_the_chip():
