@@ -47,7 +47,12 @@ def kv_cache_bytes(
 
 
 def decode_step_cost(
-    parameters: float, *, batch: int, cache_bytes: int, weight_bytes: float = 2
+    parameters: float,
+    *,
+    batch: int,
+    cache_bytes: int,
+    weight_bytes: float = 2,
+    queries_per_kv: int = 1,
 ) -> OpCost:
     """One new token for each of ``batch`` sequences: every weight read once, the whole cache read
     once.
@@ -62,12 +67,14 @@ def decode_step_cost(
         KV cache of all of them.
     weight_bytes : float
         Bytes a weight: 2 in 16 bits, 1 in 8, 0.5 in 4.
+    queries_per_kv : int
+        Query heads that share a key-value head. Each does one multiply-add with each 16-bit element
+        of the cache: ``queries_per_kv`` FLOP a byte.
 
     Returns
     -------
     OpCost
-        2 FLOP a weight and sequence (attention's own FLOP, about one a byte of cache, included),
-        and the bytes.
+        2 FLOP a weight and sequence and attention's own, and the bytes.
 
     Examples
     --------
@@ -80,7 +87,9 @@ def decode_step_cost(
         raise ValueError(
             f"parameters and weight_bytes must be above 0, got {parameters} and {weight_bytes}"
         )
-    return OpCost(2 * parameters * batch + cache_bytes, parameters * weight_bytes + cache_bytes)
+    attention_flop = positive_int("queries_per_kv", queries_per_kv) * cache_bytes
+    flop = 2 * parameters * batch + attention_flop
+    return OpCost(flop, parameters * weight_bytes + cache_bytes)
 
 
 def split_kv_attention(Q, K, V, *, splits: int, causal: bool = False, scale: float | None = None):

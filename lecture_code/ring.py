@@ -1,7 +1,7 @@
 """Ring attention: queries stay, keys and values travel from rank to rank.
 
-Twice the same algorithm: counted, with all ranks in one process (numpy), and on real processes
-through ``torch.distributed``.
+The same algorithm twice: counted, with all ranks in one process (numpy), and on real processes
+through ``torch.distributed``. `lecture_code.ring_processes` starts those processes.
 """
 
 from __future__ import annotations
@@ -11,28 +11,82 @@ from dataclasses import dataclass
 import numpy as np
 
 from lecture_code.attention import Head
-from lecture_code.blocks import positive_int, visible_tile
+from lecture_code.blocks import positive_int
 from lecture_code.softmax import finite_or_zero, merge_outputs
+
+PLACEMENTS = ("contiguous", "zigzag", "striped")
 
 
 @dataclass(frozen=True)
 class RingRun:
     """O (N, d), lse (N,), and what the ranks did.
 
-    ``sent_elems`` that each rank sent, ``steps`` of the ring, ``busy`` bool (steps, ranks):
-    whether a rank had a visible pair to compute in a step.
+    ``sent_elems`` that each rank sent, ``steps`` of the ring, ``pairs`` int (steps, ranks): visible
+    (query, key) pairs that a rank computed in a step.
     """
 
     O: np.ndarray
     lse: np.ndarray
     sent_elems: int
     steps: int
-    busy: np.ndarray
+    pairs: np.ndarray
+
+    @property
+    def busy(self) -> np.ndarray:
+        """Whether a rank had a visible pair to compute in a step: bool (steps, ranks)."""
+        return self.pairs > 0
+
+    @property
+    def critical_pairs(self) -> int:
+        """Pairs that the clock sees: in each step the ring waits for its busiest rank."""
+        return int(self.pairs.max(axis=1).sum())
 
 
-def ring_attention(Q, K, V, *, ranks: int, causal: bool = False, scale=None) -> RingRun:
-    """Attention with the sequence cut over ``ranks``; in step s rank r holds the keys of rank r −
-    s.
+def ring_rows(N: int, ranks: int, placement: str = "contiguous") -> list[np.ndarray]:
+    """Which rows of the sequence each rank holds, in ascending order.
+
+    Parameters
+    ----------
+    N, ranks : int
+        ``ranks`` must divide N; 2 · ranks for "zigzag".
+    placement : str
+        "contiguous": one piece each. "zigzag": of 2 · ranks pieces, rank r gets r and its mirror
+        image 2 · ranks − 1 − r. "striped": every ranks-th row, from r on.
+
+    Raises
+    ------
+    ValueError
+        If N cannot be cut so, or the placement is unknown.
+
+    References
+    ----------
+    Brandon et al. 2023, Striped Attention; Llama 3 (2024), section 3.3.2, for the mirrored pieces.
+
+    Examples
+    --------
+    >>> [rows.tolist() for rows in ring_rows(8, 2, "zigzag")]
+    [[0, 1, 6, 7], [2, 3, 4, 5]]
+    """
+    N, ranks = positive_int("N", N, 0), positive_int("ranks", ranks)
+    if placement not in PLACEMENTS:
+        raise ValueError(f"placement must be one of {', '.join(PLACEMENTS)}; got {placement!r}")
+    pieces = 2 * ranks if placement == "zigzag" else ranks
+    if N % pieces:
+        raise ValueError(f"ranks must divide N into {pieces} pieces, got N = {N}, ranks = {ranks}")
+    rows = np.arange(N)
+    if placement == "striped":
+        return [rows[rank::ranks] for rank in range(ranks)]
+    cut = rows.reshape(pieces, -1)
+    if placement == "contiguous":
+        return list(cut)
+    return [np.concatenate((cut[rank], cut[pieces - 1 - rank])) for rank in range(ranks)]
+
+
+def ring_attention(
+    Q, K, V, *, ranks: int, causal: bool = False, scale=None, placement: str = "contiguous"
+) -> RingRun:
+    """Attention with the sequence cut over ``ranks``; in step s rank r holds the keys of rank
+    r − s.
 
     Parameters
     ----------
@@ -40,8 +94,10 @@ def ring_attention(Q, K, V, *, ranks: int, causal: bool = False, scale=None) -> 
         ``ranks`` must divide N.
     ranks : int
     causal : bool
-        Pieces that lie wholly in the future are passed on without work, which leaves the early
-        ranks idle for most of the ring (``.busy``).
+        Pieces that lie wholly in the future are passed on without work. With contiguous pieces
+        this leaves the early ranks idle for most of the ring (``.pairs``).
+    placement : str
+        Who holds which rows, see :func:`ring_rows`. The result does not depend on it.
 
     Returns
     -------
@@ -63,36 +119,34 @@ def ring_attention(Q, K, V, *, ranks: int, causal: bool = False, scale=None) -> 
     (24, [1, 2, 3, 4])
     """
     head = Head.of(Q, K, V, causal=causal, window=None, mask=None, scale=scale, accumulate=None)
-    ranks = positive_int("ranks", ranks)
-    if head.N_q != head.N_k or head.N_q % ranks:
-        raise ValueError(
-            f"ranks must divide N, the same for queries and keys; got ranks = {ranks}, "
-            f"N_q = {head.N_q}, N_k = {head.N_k}"
-        )
-    N, piece = head.N_q, head.N_q // ranks
-    spans = [(r * piece, (r + 1) * piece) for r in range(ranks)]
-    held = [(K[a:b], V[a:b]) for a, b in spans]
+    if head.N_q != head.N_k:
+        raise ValueError(f"Q and K must have one length, got N_q = {head.N_q}, N_k = {head.N_k}")
+    N, rows = head.N_q, ring_rows(head.N_q, ranks, placement)
+    piece = N // ranks
+    held = [(K[r], V[r]) for r in rows]
     state = [(np.zeros((piece, head.d), head.acc), np.full(piece, -np.inf, head.acc))] * ranks
-    busy, sent = np.zeros((ranks, ranks), bool), 0
+    pairs, sent = np.zeros((ranks, ranks), int), 0
     for step in range(ranks):
         for rank in range(ranks):
-            rows, columns = spans[rank], spans[(rank - step) % ranks]
-            visible = visible_tile(rows, columns, N, N, head.causal, None)
-            if visible is None or visible.any():
-                busy[step, rank] = True
-                part = _piece(Q[slice(*rows)], *held[rank], visible, head)
+            visible = np.ones((piece, piece), bool)
+            if head.causal:
+                visible = rows[rank][:, None] >= rows[(rank - step) % ranks]
+            pairs[step, rank] = visible.sum()
+            if visible.any():
+                part = _piece(Q[rows[rank]], *held[rank], visible, head)
                 state[rank] = merge_outputs(state[rank], part)
         if step < ranks - 1:
             held = [held[rank - 1] for rank in range(ranks)]
             sent += 2 * piece * head.d
-    O, lse = (np.concatenate(parts) for parts in zip(*state))
-    return RingRun(O.astype(head.dtype), lse, sent, ranks, busy)
+    O, lse = np.empty((N, head.d), head.dtype), np.empty(N, head.acc)
+    for r, (O_r, lse_r) in zip(rows, state):
+        O[r], lse[r] = O_r, lse_r
+    return RingRun(O, lse, sent, ranks, pairs)
 
 
 def _piece(q, k, v, visible, head):
     S = (q.astype(head.acc) @ k.astype(head.acc).T) * head.acc.type(head.scale)
-    if visible is not None:
-        S[~visible] = -np.inf
+    S[~visible] = -np.inf
     m = S.max(axis=1)
     P = np.exp(S - finite_or_zero(m)[:, None])
     l = P.sum(axis=1)
@@ -100,17 +154,28 @@ def _piece(q, k, v, visible, head):
         return (P @ v.astype(head.acc)) / np.where(l == 0, 1, l)[:, None], m + np.log(l)
 
 
-def ring_attention_distributed(q, k, v, *, causal: bool = False, scale: float | None = None):
-    """The same on real processes: call it on every rank with that rank's piece of the sequence.
+def ring_attention_distributed(
+    q,
+    k,
+    v,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    placement: str = "contiguous",
+):
+    """The same on real processes: call it on every rank with that rank's rows of the sequence.
 
     Parameters
     ----------
     q, k, v : torch.Tensor (n, d)
-        This rank's rows; n is the same on every rank. A ``torch.distributed`` process group must
-        be up (gloo for CPU tensors, NCCL for CUDA tensors).
+        This rank's rows, as :func:`ring_rows` gives them; n is the same on every rank. A
+        ``torch.distributed`` process group must be up (gloo for CPU tensors, NCCL for CUDA
+        tensors).
     causal : bool
     scale : float, optional
         1/√d if omitted.
+    placement : str
+        See :func:`ring_rows`.
 
     Returns
     -------
@@ -131,23 +196,25 @@ def ring_attention_distributed(q, k, v, *, causal: bool = False, scale: float | 
     n, d = q.shape
     scale = d**-0.5 if scale is None else scale
     O, lse = torch.zeros_like(q), q.new_full((n,), -torch.inf)
-    own = torch.arange(n, device=q.device)
+    rows = [torch.from_numpy(r).to(q.device) for r in ring_rows(n * ranks, ranks, placement)]
     k, v = k.contiguous(), v.contiguous()
     for step in range(ranks):
-        source = (rank - step) % ranks
         # the next piece travels while this one is used
         arriving, pending = (torch.empty_like(k), torch.empty_like(v)), []
         if step < ranks - 1:
             ops = [dist.P2POp(dist.isend, x, (rank + 1) % ranks) for x in (k, v)]
             ops += [dist.P2POp(dist.irecv, x, (rank - 1) % ranks) for x in arriving]
             pending = dist.batch_isend_irecv(ops)
-        if not causal or source <= rank:
+        hidden = rows[(rank - step) % ranks] > rows[rank][:, None]
+        if not causal or not hidden.all():
             S = scale * q @ k.T
-            if causal and source == rank:
-                S = S.masked_fill(own[None, :] > own[:, None], -torch.inf)
+            if causal:
+                S = S.masked_fill(hidden, -torch.inf)
             part_lse = S.logsumexp(dim=1)
+            base = part_lse.masked_fill(part_lse.isneginf(), 0)
+            part_O = (S - base[:, None]).exp() @ v
+            # the first piece is the rank's own, in which every row sees itself: both is finite
             both = torch.logaddexp(lse, part_lse)
-            part_O = (S - part_lse[:, None]).exp() @ v
             O = (lse - both).exp()[:, None] * O + (part_lse - both).exp()[:, None] * part_O
             lse = both
         for request in pending:

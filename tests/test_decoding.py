@@ -12,7 +12,7 @@ from lecture_code.decoding import (
     split_kv_attention,
 )
 from lecture_code.hardware import DEVICES
-from lecture_code.roofline import time_bound
+from lecture_code.roofline import attention_flop, time_bound
 
 
 def test_cache_shrinks_with_the_key_value_heads():
@@ -32,6 +32,15 @@ def test_the_lectures_tokens_per_second():
     assert round(1 / small) == 146
     four_bits = decode_step_cost(7e9, batch=1, cache_bytes=0, weight_bytes=0.5)
     assert time_bound(four_bits, DEVICES["A100-80GB"]) == pytest.approx(small / 4)
+
+
+def test_intensity_of_the_cache_is_the_number_of_queries_that_share_it():
+    sizes = {"layers": 3, "head_dim": 16, "context": 50, "batch": 2}
+    for heads in (8, 4, 1):
+        cache = kv_cache_bytes(kv_heads=heads, **sizes)
+        step = decode_step_cost(1e3, batch=2, cache_bytes=cache, queries_per_kv=8 // heads)
+        attention = 3 * 2 * attention_flop(1, 16, N_k=50, heads=8)
+        assert step.flop == 2 * 1e3 * 2 + attention
 
 
 @pytest.mark.parametrize("splits", [1, 2, 3, 7, 20])
@@ -100,3 +109,5 @@ def test_errors_name_the_argument():
         decode_step_cost(0, batch=1, cache_bytes=0)
     with pytest.raises(TypeError, match="cache_bytes must be an integer"):
         decode_step_cost(1e9, batch=1, cache_bytes=1.5)
+    with pytest.raises(ValueError, match="queries_per_kv must be at least 1"):
+        decode_step_cost(1e9, batch=1, cache_bytes=1, queries_per_kv=0)
