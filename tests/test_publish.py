@@ -103,6 +103,7 @@ def test_what_is_no_address_is_refused(given):
 
 
 def test_a_published_site_builds_and_offers_its_chapters(tmp_path):
+    pytest.importorskip("jupyter_book")
     for source in repository_files(ROOT):
         name = source.relative_to(ROOT)
         if name.parts[0] in ("book", "tools", "_config.yml", *SHOWN) or len(name.parts) == 1:
