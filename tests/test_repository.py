@@ -61,6 +61,14 @@ def test_chapters_stand_in_order():
     assert chapters == sorted(chapters)
 
 
+def test_parts_are_those_that_the_map_describes():
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    captions = [part["caption"] for part in toc["parts"] if "notebooks/" in str(part)]
+    described = (ROOT / "book" / "how_to_read.md").read_text(encoding="utf-8")
+    parts = re.findall(r"^\| ([A-Z][^|]+?) \|", described, flags=re.M)
+    assert captions == [part for part in parts if part in captions]
+
+
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
 def test_pins_agree_with_the_constraints(name):
     constraints = pins("constraints.txt")

@@ -59,11 +59,11 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 @pytest.fixture(scope="session")
 def base_url(site):
     """Address of the site, served from a subfolder as on a public host."""
-    handler = functools.partial(Quiet, directory=site)
+    handler = functools.partial(Quiet, directory=site.parent)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
+        yield f"http://127.0.0.1:{server.server_port}/{site.name}/"
         server.shutdown()
         thread.join()
 
