@@ -33,8 +33,7 @@ class Printed(io.TextIOBase):
         return True
 
     def write(self, text) -> int:
-        if len(self.text) < KEPT_CHARACTERS:
-            self.text += str(text)[: KEPT_CHARACTERS - len(self.text)]
+        self.text += str(text)[: KEPT_CHARACTERS - len(self.text)]
         return len(text)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from lecture_code import exercises
 from lecture_code.exercises import Case, Exercise, _text, edited
+from lecture_code.exercises._check import judge
 
 
 def double(x):
@@ -125,6 +126,19 @@ def test_mistake_of_the_same_wrong_answer_is_named_for_other_code():
 def test_unknown_mistake_is_not_given_a_wrong_name():
     verdict = exercises.check("online_softmax", lambda x, block: (0.25, 0.75))
     assert verdict.status == "wrong" and "mistake" not in verdict.text
+
+
+def test_mistake_that_would_have_failed_earlier_is_not_named():
+    exercise = Exercise(
+        **GOOD
+        | {
+            "cases": [Case("three", {"x": 3.0}), Case("four", {"x": 4.0})],
+            "wrong": {"always 7": edited(double, "Always 7.", {"2 * x": "7.0"})},
+        }
+    )
+    assert "Always 7." in judge(exercise, lambda x: 7.0).text
+    late = judge(exercise, lambda x: 6.0 if x == 3 else 7.0)
+    assert late.status == "wrong" and "Always 7." not in late.text
 
 
 @pytest.mark.parametrize(

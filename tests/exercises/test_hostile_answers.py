@@ -172,7 +172,7 @@ def no_such_name(x, block):
 
 ENDLESS = [endless, endless_and_deaf, endless_and_deaf_once, endless_print, sleeper]
 WRONG_AT_ONCE = {
-    recursion: "RecursionError",
+    recursion: "the function calls itself without end",
     prints_much: "line",
     warns: "expected",
     raises: "has no attribute 'no_such_attribute'",
@@ -229,11 +229,21 @@ def test_hostile_answer_gets_a_verdict(answer, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def digs(x, block):
+    sys.setrecursionlimit(sys.getrecursionlimit() + 500)
+    return 1.0, 1.0
+
+
 def test_streams_and_limits_are_put_back():
-    before = sys.stdout, sys.stderr, sys.getrecursionlimit(), threading.stack_size()
-    for answer in (prints_much, endless_print, raises, leaves):
-        run(answer, (np.zeros(2), 1), 0.1)
-        assert (sys.stdout, sys.stderr, sys.getrecursionlimit(), threading.stack_size()) == before
+    stack_bytes = threading.stack_size(2**20)
+    try:
+        before = sys.stdout, sys.stderr, sys.getrecursionlimit()
+        for answer in (prints_much, endless_print, raises, leaves, digs):
+            run(answer, (np.zeros(2), 1), 0.1)
+            assert (sys.stdout, sys.stderr, sys.getrecursionlimit()) == before
+            assert threading.stack_size(2**20) == 2**20
+    finally:
+        threading.stack_size(stack_bytes)
 
 
 def test_interrupt_from_the_keyboard_stops_the_answer_and_is_passed_on(monkeypatch):
