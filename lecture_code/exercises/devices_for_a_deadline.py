@@ -1,7 +1,6 @@
 """How many devices a deadline needs."""
 
 from fractions import Fraction
-from math import ceil
 
 from ._exercise import Case, Exercise, edited
 
@@ -31,7 +30,8 @@ def devices_for_a_deadline(parameters, tokens, days, peak_flop_per_s, utilizatio
     """
     flop = 6 * parameters * tokens
     flop_of_one = days * 86_400 * peak_flop_per_s * utilization
-    return ceil(flop / flop_of_one)
+    needed = flop / flop_of_one
+    return int(-(-needed // 1))
 
 
 def oracle(parameters, tokens, days, peak_flop_per_s, utilization):
@@ -78,7 +78,7 @@ EXERCISE = Exercise(
         "rounded down": edited(
             devices_for_a_deadline,
             "A part of a device was thrown away, so the run is late. Round up.",
-            {"ceil(": "int("},
+            {"int(-(-needed // 1))": "int(needed)"},
         ),
         "at peak": edited(
             devices_for_a_deadline,
@@ -93,7 +93,7 @@ EXERCISE = Exercise(
         "one too many": edited(
             devices_for_a_deadline,
             "One device too many where the quotient is whole.",
-            {"return ceil(flop / flop_of_one)": "return int(flop / flop_of_one) + 1"},
+            {"int(-(-needed // 1))": "int(needed) + 1"},
         ),
     },
     hints=[
