@@ -33,14 +33,14 @@ class GPTConfig:
     """Sizes of the model; ``width`` is split evenly over ``heads``.
 
     >>> GPTConfig(vocab_size=28)
-    GPTConfig(vocab_size=28, context=96, width=64, layers=2, heads=4)
+    GPTConfig(vocab_size=28, context=96, width=64, layers=2, heads=2)
     """
 
     vocab_size: int
     context: int = 96
     width: int = 64
     layers: int = 2
-    heads: int = 4
+    heads: int = 2
 
     def __post_init__(self):
         for name in ("vocab_size", "context", "width", "layers", "heads"):
@@ -136,7 +136,11 @@ def parameter_count(model: nn.Module) -> int:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text as tokens: its characters in order, and two pieces of it, int64 (n,)."""
+    """A text as tokens: its characters in order, and two pieces of it, int64 (n,).
+
+    A piece begins with a line's end, so that the first character of each line has something to be
+    predicted from.
+    """
 
     characters: str
     train: Tensor
@@ -163,32 +167,48 @@ def load_corpus(*, held_out_lines: int = 240) -> Corpus:
     'the owl'
     """
     text = (resources.files("lecture_code") / "data" / "mini_world.txt").read_text("ascii")
-    lines = text.splitlines(keepends=True)
+    lines = text.splitlines()
     positive_int("held_out_lines", held_out_lines)
     if held_out_lines >= len(lines):
         raise ValueError(
             f"held_out_lines must leave some of {len(lines)} lines, got {held_out_lines}"
         )
-    whole = Corpus("".join(sorted(set(text))), torch.empty(0), torch.empty(0))
-    pieces = ("".join(lines[:-held_out_lines]), "".join(lines[-held_out_lines:]))
-    return Corpus(whole.characters, *(whole.encode(piece) for piece in pieces))
+    empty = torch.empty(0, dtype=torch.int64)
+    whole = Corpus("".join(sorted(set(text))), empty, empty)
+    pieces = (lines[:-held_out_lines], lines[-held_out_lines:])
+    return Corpus(whole.characters, *(whole.encode("\n".join(["", *p, ""])) for p in pieces))
+
+
+def line_starts(tokens: Tensor) -> Tensor:
+    """Where lines start: the places of the separator, which is the first token, int64 (lines,)."""
+    if tokens.ndim != 1 or len(tokens) < 2 or tokens[-1] != tokens[0]:
+        raise ValueError(
+            "tokens must be one text, (n,), with a separator before the first line and after the "
+            f"last, got shape {tuple(tokens.shape)}"
+        )
+    return torch.nonzero(tokens[:-1] == tokens[0]).flatten()
 
 
 def text_batches(tokens: Tensor, *, batch: int, context: int) -> Batches:
-    """Draw ``batch`` pieces of ``context`` tokens; the target of each is the next token."""
-    positive_int("batch", batch)
-    if len(tokens) <= positive_int("context", context):
+    """Draw ``batch`` pieces of ``context`` tokens from the start of a line on.
+
+    The target of each token is the next one.
+    """
+    positive_int("batch", batch), positive_int("context", context)
+    starts = line_starts(tokens)
+    starts = starts[starts + context < len(tokens)]
+    if not len(starts):
         raise ValueError(f"tokens must be longer than context = {context}, got {len(tokens)}")
 
     def draw(generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        starts = torch.randint(len(tokens) - context, (batch, 1), generator=generator)
-        pieces = tokens[starts + torch.arange(context + 1)]
+        chosen = starts[torch.randint(len(starts), (batch, 1), generator=generator)]
+        pieces = tokens[chosen + torch.arange(context + 1)]
         return pieces[:, :-1], pieces[:, 1:]
 
     return draw
 
 
-def make_optimizer(model: nn.Module, lr: float = 3e-3) -> torch.optim.Optimizer:
+def make_optimizer(model: nn.Module, lr: float = 6e-3) -> torch.optim.Optimizer:
     """AdamW over all parameters, one update for each tensor."""
     return torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.01, foreach=False)
 
@@ -215,7 +235,7 @@ def train(
     batches: Batches,
     *,
     steps: int,
-    lr: float = 3e-3,
+    lr: float = 6e-3,
     warmup: int = 20,
     seed: int = 0,
 ) -> list[float]:
@@ -243,28 +263,73 @@ def train(
     return losses
 
 
-@torch.no_grad()
-def bits_per_character(model: SmallGPT, tokens: Tensor, *, batch: int = 64) -> float:
-    """Mean −log2 probability that ``model`` gave to each character, summed in float64.
+def recall_batches(*, batch: int, length: int, keys: int = 8) -> Batches:
+    """A task that needs the far past: the first token is a key, the last asks for it.
 
-    The text is cut into pieces of ``config.context``; every character but the first of all is
-    predicted once, from the characters before it in its piece.
+    Tokens 0 … keys − 1 are keys, the next ``keys`` are filler, and 2 keys is the question; a model
+    needs a vocabulary of 2 keys + 1. Only the answer to the question is scored.
+    """
+    positive_int("batch", batch), positive_int("length", length, 2), positive_int("keys", keys, 2)
+
+    def draw(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        inputs = torch.randint(keys, 2 * keys, (batch, length), generator=generator)
+        inputs[:, 0] = torch.randint(keys, (batch,), generator=generator)
+        inputs[:, -1] = 2 * keys
+        targets = torch.full_like(inputs, NOT_SCORED)
+        targets[:, -1] = inputs[:, 0]
+        return inputs, targets
+
+    return draw
+
+
+@torch.no_grad()
+def recall_logits(model: SmallGPT, *, length: int, keys: int = 8, fillers: int = 32) -> Tensor:
+    """Answers for the same ``fillers`` fillers behind each key: float (keys, fillers, vocabulary).
+
+    A model that cannot see the key gives the same numbers for all of them, and is right for one
+    key in ``keys``.
+    """
+    batches = recall_batches(batch=fillers, length=length, keys=keys)
+    inputs, _ = batches(torch.Generator().manual_seed(1))
+    answers = []
+    for key in range(keys):
+        inputs[:, 0] = key
+        answers.append(model(inputs)[:, -1])
+    return torch.stack(answers)
+
+
+def recall_accuracy(logits: Tensor) -> float:
+    """Share of right answers in :func:`recall_logits`; the answer is the key of largest logit."""
+    keys = torch.arange(len(logits))[:, None]
+    return (logits[..., : len(logits)].argmax(-1) == keys).double().mean().item()
+
+
+@torch.no_grad()
+def bits_per_character(model: SmallGPT, tokens: Tensor, *, batch: int = 60) -> float:
+    """Mean −log2 of the probability that ``model`` gave to each character, summed in float64.
+
+    Every character, the separator that ends a line included, is predicted once, from the
+    characters before it in its line.
 
     Parameters
     ----------
     tokens : Tensor int64 (n,)
-        At least two; the characters after the last whole piece are left out unless the text is
-        shorter than a piece.
+        As :class:`Corpus` holds them; no line longer than ``config.context``.
     """
-    if tokens.ndim != 1 or len(tokens) < 2:
-        raise ValueError(f"tokens must be one text of at least 2, got shape {tuple(tokens.shape)}")
-    N = min(model.config.context, len(tokens) - 1)
-    pieces = (len(tokens) - 1) // N
-    inputs = tokens[: pieces * N].view(pieces, N)
-    targets = tokens[1 : pieces * N + 1].view(pieces, N)
+    starts, context = line_starts(tokens), model.config.context
+    ends = torch.cat([starts[1:], torch.tensor([len(tokens) - 1])])
+    longest = int((ends - starts).max())
+    if longest > context:
+        raise ValueError(f"tokens must have lines of at most {context}, got one of {longest}")
+    # place: (lines, context), clipped where a line has ended
+    place = starts[:, None] + torch.arange(context)
+    inputs = tokens[place.clamp(max=len(tokens) - 1)]
+    targets = tokens[(place + 1).clamp(max=len(tokens) - 1)]
+    targets[place >= ends[:, None]] = NOT_SCORED
     nats = 0.0
-    for start in range(0, pieces, batch):
-        logits = model(inputs[start : start + batch]).double()
-        wanted = targets[start : start + batch].flatten()
-        nats += F.cross_entropy(logits.flatten(0, 1), wanted, reduction="sum").item()
-    return nats / (pieces * N) / math.log(2)
+    for i in range(0, len(starts), batch):
+        logits = model(inputs[i : i + batch]).double().flatten(0, 1)
+        nats += F.cross_entropy(
+            logits, targets[i : i + batch].flatten(), ignore_index=NOT_SCORED, reduction="sum"
+        ).item()
+    return nats / (len(tokens) - 1) / math.log(2)
