@@ -156,7 +156,7 @@ class Corpus:
 
     def decode(self, tokens) -> str:
         """The text of tokens (n,)."""
-        return "".join(self.characters[int(t)] for t in tokens)
+        return "".join(self.characters[t] for t in torch.as_tensor(tokens).tolist())
 
 
 def load_corpus(*, held_out_lines: int = 240) -> Corpus:
