@@ -1,7 +1,8 @@
 """The next width at which every row of a matrix starts on a boundary."""
 
-import math
 from fractions import Fraction
+
+import numpy as np
 
 from ._exercise import Case, Exercise, edited
 
@@ -31,7 +32,7 @@ def pad_columns(columns, element_bytes, boundary_bytes):
     padded : int
     added : float
     """
-    step = boundary_bytes // math.gcd(boundary_bytes, element_bytes)
+    step = boundary_bytes // int(np.gcd(boundary_bytes, element_bytes))
     padded = -(-columns // step) * step
     return padded, (padded - columns) / columns
 
@@ -95,7 +96,7 @@ EXERCISE = Exercise(
         "boundary in elements": edited(
             pad_columns,
             "The boundary was taken in elements. It is given in bytes.",
-            {"boundary_bytes // math.gcd(boundary_bytes, element_bytes)": "boundary_bytes"},
+            {"boundary_bytes // int(np.gcd(boundary_bytes, element_bytes))": "boundary_bytes"},
         ),
         "no common divisor": edited(
             pad_columns,
@@ -103,7 +104,7 @@ EXERCISE = Exercise(
             elements are needed before a row ends on the boundary: use the greatest common
             divisor.""",
             {
-                "boundary_bytes // math.gcd(boundary_bytes, element_bytes)": "max("
+                "boundary_bytes // int(np.gcd(boundary_bytes, element_bytes))": "max("
                 "boundary_bytes // element_bytes, 1)"
             },
         ),
@@ -126,6 +127,6 @@ EXERCISE = Exercise(
         "With an element of 3 bytes and a boundary of 16 the step is 16 elements: 48 bytes.",
     ],
     explanation="""50,257 becomes 50,304 for a boundary of 128 bytes, and 50,264 already satisfies
-    16. Both add less than a thousandth. math.gcd covers the odd element sizes; for powers of two
+    16. Both add less than a thousandth. np.gcd covers the odd element sizes; for powers of two
     the step is boundary over element, and at least 1.""",
 )
