@@ -1,9 +1,13 @@
 """The tools that judge the book must themselves find what they look for."""
 
+import base64
+import io
 import json
 
 import nbformat
+import numpy as np
 import pytest
+from PIL import Image, ImageDraw
 
 from tools import check_files, mutate, notebooks, vendor
 from tools.book import Address, notebook_paths
@@ -82,6 +86,30 @@ class TestCanonicalForm:
         path = tmp_path / "01_a.ipynb"
         assert notebooks.save(chapter(code("1")), path)
         assert not notebooks.save(nbformat.read(path, as_version=4), path)
+
+
+class TestPictures:
+    @staticmethod
+    def encoded(picture):
+        written = io.BytesIO()
+        picture.save(written, "PNG")
+        return base64.b64encode(written.getvalue()).decode()
+
+    def test_a_drawing_loses_weight_and_no_colour(self):
+        drawing = Image.new("RGBA", (400, 300), "white")
+        ImageDraw.Draw(drawing).ellipse((50, 50, 350, 250), fill="#0072B2", outline="#D55E00")
+        light = notebooks.lighter(self.encoded(drawing))
+        again = Image.open(io.BytesIO(base64.b64decode(light)))
+        assert again.mode == "P"
+        assert again.convert("RGB").tobytes() == drawing.convert("RGB").tobytes()
+        assert notebooks.lighter(light) == light
+
+    def test_what_would_change_is_left_alone(self):
+        rng = np.random.default_rng(0)
+        noise = self.encoded(Image.fromarray(rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)))
+        holes = self.encoded(Image.new("RGBA", (8, 8), (255, 255, 255, 0)))
+        assert notebooks.lighter(noise) == noise
+        assert notebooks.lighter(holes) == holes
 
 
 class TestExecution:

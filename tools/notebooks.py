@@ -9,6 +9,8 @@ Exit status: 0 done; 1 a notebook is at fault; 2 the tools are.
 from __future__ import annotations
 
 import argparse
+import base64
+import io
 import sys
 import time
 import traceback
@@ -20,10 +22,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from PIL import Image, ImageChops
 
 from tools.book import ROOT, address, notebook_paths, setup_source
 
 CELL_TIMEOUT_S = 300
+MOST_COLOUR_ERROR = 8  # of 255, in the worst pixel
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
 LANGUAGE = {
     "file_extension": ".py",
@@ -119,8 +123,38 @@ def merge_streams(outputs):
     return merged
 
 
+def lighter(png: str) -> str:
+    """The same picture with a palette of 256 colours, where no eye can tell the difference.
+
+    A chapter is then less than half as large. ``png`` and the result are base64, as a notebook
+    holds them.
+    """
+    picture = Image.open(io.BytesIO(base64.b64decode(png)))
+    if picture.mode == "P":
+        return png
+    full = picture.convert("RGB")
+    small = full.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    largest = max(
+        high for _, high in ImageChops.difference(full, small.convert("RGB")).getextrema()
+    )
+    if largest > MOST_COLOUR_ERROR or has_holes(picture):
+        return png
+    written = io.BytesIO()
+    small.save(written, "PNG", optimize=True)
+    return base64.b64encode(written.getvalue()).decode() + "\n"
+
+
+def has_holes(picture) -> bool:
+    """Whether any pixel is transparent."""
+    return "A" in picture.getbands() and picture.getchannel("A").getextrema()[0] < 255
+
+
 def save(notebook, path: Path) -> bool:
     """Write the notebook if it changed; tell whether it did."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if "image/png" in output.get("data", {}):
+                output.data["image/png"] = lighter(output.data["image/png"])
     text = nbformat.writes(canonical(notebook, path.stem)) + "\n"
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return False
