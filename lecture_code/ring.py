@@ -198,12 +198,13 @@ def ring_attention_distributed(
     O, lse = torch.zeros_like(q), q.new_full((n,), -torch.inf)
     rows = [torch.from_numpy(r).to(q.device) for r in ring_rows(n * ranks, ranks, placement)]
     k, v = k.contiguous(), v.contiguous()
+    after, before = (rank + 1) % ranks, (rank - 1) % ranks
     for step in range(ranks):
         # the next piece travels while this one is used
         arriving, pending = (torch.empty_like(k), torch.empty_like(v)), []
         if step < ranks - 1:
-            ops = [dist.P2POp(dist.isend, x, (rank + 1) % ranks) for x in (k, v)]
-            ops += [dist.P2POp(dist.irecv, x, (rank - 1) % ranks) for x in arriving]
+            ops = [dist.P2POp(dist.isend, x, after) for x in (k, v)]
+            ops += [dist.P2POp(dist.irecv, x, before) for x in arriving]
             pending = dist.batch_isend_irecv(ops)
         hidden = rows[(rank - step) % ranks] > rows[rank][:, None]
         if not causal or not hidden.all():
@@ -213,10 +214,10 @@ def ring_attention_distributed(
             part_lse = S.logsumexp(dim=1)
             base = part_lse.masked_fill(part_lse.isneginf(), 0)
             part_O = (S - base[:, None]).exp() @ v
-            # the first piece is the rank's own, in which every row sees itself: both is finite
+            # step 0 brings the rank's own keys: from then on every lse is finite
             both = torch.logaddexp(lse, part_lse)
-            O = (lse - both).exp()[:, None] * O + (part_lse - both).exp()[:, None] * part_O
-            lse = both
+            old, new = ((x - both).exp()[:, None] for x in (lse, part_lse))
+            O, lse = old * O + new * part_O, both
         for request in pending:
             request.wait()
         if step < ranks - 1:

@@ -15,7 +15,14 @@ many requests of 8,192 tokens does a card of 80 GB hold?
 
 
 def kv_cache_size(
-    layers, query_heads, kv_heads, head_dim, context, element_bytes, memory_bytes, weight_bytes
+    layers,
+    query_heads,
+    kv_heads,
+    head_dim,
+    context,
+    element_bytes,
+    memory_bytes,
+    weight_bytes,
 ):
     """Bytes of one request's KV cache, and how many requests fit.
 

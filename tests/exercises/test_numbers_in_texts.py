@@ -34,6 +34,26 @@ def mentioned():
     ratios = [answer("head_dimension_ratio", 8192, d, 98_304) for d in (64, 128, 192, 256)]
     assert ratios[2] < 1 and ratios[3] < 1
     yield "head_dimension_ratio", [f"{ratios[0]:.2f} at", f"{ratios[1]:.2f} at 128"]
+    token, card = (
+        answer("kv_cache_size", 32, 32, 8, 128, 1, 2, 0, 0)[0],
+        (80 * 10**9, 16_060 * 10**6),
+    )
+    (cache, fit), (_, unshared) = (
+        answer("kv_cache_size", 32, 32, heads, 128, 8192, 2, *card) for heads in (8, 32)
+    )
+    yield (
+        "kv_cache_size",
+        [f"{token:,} bytes", f"{cache / 1e9:.2f} GB", f"; {fit} such", f"be {unshared}."],
+    )
+    at_128, at_64 = (answer("overlap_time", 128, 128, d, 4096, 16) for d in (128, 64))
+    assert at_128[1] == at_128[2]
+    yield "overlap_time", [f"{at_128[0]:,.0f} in series, {at_128[1]:,.0f} with either"]
+    yield "overlap_time", [", ".join(f"{cycles:,.0f}" for cycles in at_64)]
+    whole = answer("ring_steps", [[0], [1], [2], [3]])
+    quarters = answer("ring_steps", [[0, 7], [1, 6], [2, 5], [3, 4]])
+    assert quarters.sum() / 4 == 2
+    yield "ring_steps", [", ".join(f"{w:g}" for w in whole), f"together {whole.sum():g} where"]
+    yield "ring_steps", [", ".join(f"{w:g}" for w in quarters) + " in quarters"]
 
 
 @pytest.mark.parametrize(("name", "numbers"), list(mentioned()), ids=lambda part: str(part)[:40])
