@@ -1,7 +1,8 @@
 """Little's law: what must be under way for the memory to be busy."""
 
-import math
 from fractions import Fraction
+
+import numpy as np
 
 from ._exercise import Case, Exercise, edited
 
@@ -35,7 +36,7 @@ def bytes_in_flight(bytes_per_s, latency_cycles, clock_hz, sm_count, load_bytes)
     threads_per_sm : int
     """
     in_flight_bytes = bytes_per_s * latency_cycles / clock_hz
-    threads_per_sm = math.ceil(in_flight_bytes / load_bytes / sm_count)
+    threads_per_sm = int(np.ceil(in_flight_bytes / load_bytes / sm_count))
     return in_flight_bytes, threads_per_sm
 
 
@@ -88,7 +89,7 @@ EXERCISE = Exercise(
         "rounded down": edited(
             bytes_in_flight,
             "The threads were rounded down: that many keep the memory just short of busy.",
-            {"math.ceil(": "math.floor("},
+            {"np.ceil(": "np.floor("},
             hint=3,
         ),
         "bytes as threads": edited(
