@@ -10,7 +10,13 @@ A program of elementwise operations is a list of pairs (result, operands). This 
 $\sin^2 x + \cos^2 x$:
 
 ```python
-[("s", ["x"]), ("c", ["x"]), ("s2", ["s", "s"]), ("c2", ["c", "c"]), ("y", ["s2", "c2"])]
+[
+    ("s", ["x"]),
+    ("c", ["x"]),
+    ("s2", ["s", "s"]),
+    ("c2", ["c", "c"]),
+    ("y", ["s2", "c2"]),
+]
 ```
 
 All arrays have $n$ elements. A name that no operation makes is an input and lies in HBM.
@@ -27,7 +33,7 @@ def fused_accesses(program, outputs):
     Parameters
     ----------
     program : list of (str, list of str)
-        Name of each result and names of its operands, in order. No name is made twice.
+        Each result and its operands, in order. No name is made twice.
     outputs : list of str
         Results needed afterwards.
 
