@@ -47,12 +47,14 @@ def ring_attention_processes(
     Raises
     ------
     ValueError
-        If the sequence cannot be cut so, or the backend is unknown.
+        If shapes differ, the sequence cannot be cut so, or the backend is unknown.
     RuntimeError
         If a process fails or does not answer in time.
     """
     if backend not in ("gloo", "nccl"):
         raise ValueError(f'backend must be "gloo" or "nccl", got {backend!r}')
+    if Q.ndim != 2 or not Q.shape == K.shape == V.shape:
+        raise ValueError(f"Q, K, V must be (N, d) alike, got {Q.shape}, {K.shape}, {V.shape}")
     rows = ring_rows(len(Q), ranks, placement)
     context = _context()
     results = context.Queue()
@@ -106,7 +108,10 @@ def _run_rank(rank, ranks, meeting, backend, inputs, results, **options):
         import torch.distributed as dist
 
         torch.set_num_threads(1)
-        device = torch.device("cuda", rank) if backend == "nccl" else torch.device("cpu")
+        device = torch.device("cpu")
+        if backend == "nccl":
+            device = torch.device("cuda", rank)
+            torch.cuda.set_device(device)
         dist.init_process_group(backend, init_method=meeting, rank=rank, world_size=ranks)
         q, k, v = (torch.from_numpy(x).to(device) for x in inputs)
         results.put((rank, ring_attention_distributed(q, k, v, **options).cpu().numpy()))

@@ -39,6 +39,8 @@ def test_errors_name_the_argument():
         ring_attention(Q, K[:8], V[:8], ranks=2)
     with pytest.raises(ValueError, match='backend must be "gloo" or "nccl"'):
         ring_attention_processes(Q, K, V, ranks=2, backend="mpi")
+    with pytest.raises(ValueError, match=r"must be \(N, d\) alike, got \(10, 2\), \(8, 2\)"):
+        ring_attention_processes(Q, K[:8], V[:8], ranks=2)
 
 
 @pytest.mark.parametrize("placement", ["zigzag", "striped"])

@@ -82,7 +82,7 @@ def case(label, Br, Bc, d, flop_per_cycle, exp_per_cycle, hint=1):
 
 EXERCISE = Exercise(
     chapter="15",
-    title="Exponentials beside products",
+    title="Three schedules",
     statement=STATEMENT,
     solution=overlap_time,
     oracle=by_playing_it,
