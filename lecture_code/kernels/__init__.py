@@ -1,1 +1,1 @@
-"""Kernels for a GPU. Importing this package imports no compiler: import the module that you want."""
+"""Kernels for a GPU. Importing the package loads no compiler: import the module you want."""
