@@ -6,12 +6,14 @@ from ..io_model import flash_io
 from ._exercise import Case, Exercise, edited
 
 STATEMENT = r"""
-Block-sparse FlashAttention is Algorithm 1 with tiles left out: tile $(i, j)$ is done only where `blocks[i, j]` is True.
+Block-sparse FlashAttention is Algorithm 1 with tiles left out: tile $(i, j)$ is done only where
+`blocks[i, j]` is True.
 Count the elements that its forward pass moves, for one head with $N$ queries and keys:
 
 - $O$, $\ell$ and $m$ are written once at the start, whole;
 - $K_j$ and $V_j$ are read once if any tile of column $j$ is done, otherwise not at all;
-- for each tile that is done, $Q_i$, $O_i$, $\ell_i$, $m_i$ are read and $O_i$, $\ell_i$, $m_i$ are written.
+- for each tile that is done, $Q_i$, $O_i$, $\ell_i$, $m_i$ are read and $O_i$, $\ell_i$, $m_i$
+are written.
 
 The last block of rows and the last block of columns may be short.
 """
@@ -46,7 +48,8 @@ def block_sparse_traffic(N, d, Br, Bc, blocks):
 
 
 def times_the_fraction(N, d, Br, Bc, blocks):
-    """The whole traffic was scaled by the fraction of tiles. The initial store does not shrink, and K, V are read a column at a time."""
+    """The whole traffic was scaled by the fraction of tiles. The initial store does not shrink,
+    and K, V are read a column at a time."""
     whole = 3 * N * d + 2 * N + -(-N // Bc) * (3 * N * d + 4 * N)
     return round(whole * blocks.mean())
 
@@ -84,7 +87,8 @@ EXERCISE = Exercise(
         "times the fraction": times_the_fraction,
         "K and V for each tile": edited(
             block_sparse_traffic,
-            "K and V were read again for every tile. In this order they stay on chip for the whole column.",
+            """K and V were read again for every tile. In this order they stay on chip for the
+            whole column.""",
             {"2 * keys * d": "2 * keys * d * blocks[:, j].sum()"},
         ),
         "K and V of an empty column": edited(
@@ -94,7 +98,8 @@ EXERCISE = Exercise(
         ),
         "no initial store": edited(
             block_sparse_traffic,
-            "The initial store of O, l and m is missing: a row that no tile touches still needs its zeros.",
+            """The initial store of O, l and m is missing: a row that no tile touches still needs
+            its zeros.""",
             {"traffic = N * d + 2 * N": "traffic = 0"},
         ),
         "full rows in a short block": edited(
@@ -109,15 +114,19 @@ EXERCISE = Exercise(
         ),
         "row statistics left out": edited(
             block_sparse_traffic,
-            "The row statistics are missing: l and m are read and written with each tile, four elements a row.",
+            """The row statistics are missing: l and m are read and written with each tile, four
+            elements a row.""",
             {"(3 * d + 4)": "3 * d"},
         ),
     },
     hints=[
-        "Follow the two loops of Algorithm 1, j outside and i inside, and add what each line moves.",
+        """Follow the two loops of Algorithm 1, j outside and i inside, and add what each line
+        moves.""",
         "Read K_j and V_j only where blocks[:, j].any().",
         "The initial store writes N d + 2N elements whatever the mask.",
         "Block i holds min(Br, N - i Br) rows, block j holds min(Bc, N - j Bc).",
     ],
-    explanation="The part that repeats, Tc (3Nd + 4N), shrinks with the fraction of tiles. The initial store does not, so a causal mask with 0.531 of the tiles moves 0.558 of the elements.",
+    explanation="""The part that repeats, Tc (3Nd + 4N), shrinks with the fraction of tiles. The
+    initial store does not, so a causal mask with 0.531 of the tiles moves 0.558 of the
+    elements.""",
 )

@@ -4,13 +4,14 @@ from ..io_model import flash_io, standard_io
 from ._exercise import Case, Exercise, edited
 
 STATEMENT = r"""
-One head, $N$ queries and keys, head dimension $d$, forward and backward together. Standard attention moves
-$11N^2 + 12Nd$ elements whatever the chip. FlashAttention in the paper's order moves
+One head, $N$ queries and keys, head dimension $d$, forward and backward together. Standard
+attention moves $11N^2 + 12Nd$ elements whatever the chip. FlashAttention in the paper's order moves
 
-$$8Nd + 2N + T_c\,(8Nd + 6N), \qquad T_c = \lceil N / B_c \rceil, \qquad B_c = \lceil M / 4d \rceil .$$
+$$8Nd + 2N + T_c\,(8Nd + 6N), \qquad T_c = \lceil N / B_c \rceil,
+\qquad B_c = \lceil M / 4d \rceil .$$
 
-Return the smallest $M \ge d$, in elements, for which FlashAttention moves strictly less, or 0 if there is none (a very
-short sequence).
+Return the smallest $M \ge d$, in elements, for which FlashAttention moves strictly less, or 0 if
+there is none (a very short sequence).
 """
 
 
@@ -52,7 +53,8 @@ def by_bisection(N, d):
 
 
 def from_the_leading_terms(N, d):
-    """The leading terms alone give M = 32 d² / 11. M acts through whole blocks, and the terms in N d count too: use the full formula."""
+    """The leading terms alone give M = 32 d² / 11. M acts through whole blocks, and the terms in
+    N d count too: use the full formula."""
     return round(32 * d * d / 11)
 
 
@@ -80,12 +82,15 @@ EXERCISE = Exercise(
             "These are the forward passes alone. Compare forward and backward together.",
             {
                 "11 * N * N + 12 * N * d": "4 * N * N + 4 * N * d",
-                "8 * N * d + 2 * N + Tc * (8 * N * d + 6 * N)": "3 * N * d + 2 * N + Tc * (3 * N * d + 4 * N)",
+                "8 * N * d + 2 * N + Tc * (8 * N * d + 6 * N)": (
+                    "3 * N * d + 2 * N + Tc * (3 * N * d + 4 * N)"
+                ),
             },
         ),
         "the largest M of the block size": edited(
             crossover_M,
-            "This M gives the right block size, but a smaller one does too: Bc = ceil(M / 4d) is the same for 4d values of M.",
+            """This M gives the right block size, but a smaller one does too: Bc = ceil(M / 4d) is
+            the same for 4d values of M.""",
             {"4 * d * (Bc - 1) + 1": "4 * d * Bc"},
         ),
         "one too small": edited(
@@ -100,15 +105,20 @@ EXERCISE = Exercise(
         ),
         "passes without rounding up": edited(
             crossover_M,
-            "The last block may be short, but it is a pass over Q and O like any other: round N / Bc up.",
+            """The last block may be short, but it is a pass over Q and O like any other: round N
+            / Bc up.""",
             {"-(-N // Bc)": "N / Bc"},
         ),
     },
     hints=[
         "M enters through Bc alone, and Bc through Tc alone. Search over Bc, from small to large.",
-        "Tc = ceil(N / Bc). Take the first Bc for which the full formula is below 11N² + 12Nd, then ask which M is the smallest that gives this Bc.",
+        """Tc = ceil(N / Bc). Take the first Bc for which the full formula is below 11N² + 12Nd,
+        then ask which M is the smallest that gives this Bc.""",
         "ceil(M / 4d) = Bc for M from 4d (Bc - 1) + 1 to 4d Bc.",
-        "With Bc = N there is one pass, and no larger M helps. If that still moves too much, return 0.",
+        """With Bc = N there is one pass, and no larger M helps. If that still moves too much,
+        return 0.""",
     ],
-    explanation="The first passing block size gives the crossover, because traffic never grows with M. For a long sequence it is close to 32 d²/11: about three times d², not a property of N.",
+    explanation="""The first passing block size gives the crossover, because traffic never grows
+    with M. For a long sequence it is close to 32 d²/11: about three times d², not a property of
+    N.""",
 )
