@@ -22,7 +22,7 @@ from tools.links import slug  # noqa: E402
 
 
 class ExerciseIndex(SphinxDirective):
-    """A table for each chapter: its exercises, what each asks for, how it is judged."""
+    """A table for each chapter: its exercises, and how each is judged."""
 
     def run(self) -> list[nodes.Node]:
         self.env.note_reread()
@@ -45,7 +45,7 @@ def index_lines() -> list[str]:
         rows = [row for row in map(table_row, exercise_items(notebook, path)) if row]
         if rows:
             title = notebook.cells[0].source.splitlines()[0].lstrip("# ")
-            lines += [f"## {title}", "", "| exercise | you write | judged by |", "|---|---|---|"]
+            lines += [f"## {title}", "", "| exercise | the check looks at |", "|---|---|"]
             lines += [*rows, ""]
     return lines
 
@@ -69,17 +69,17 @@ def exercise_items(notebook, path: Path) -> list[tuple[str, str, str | None]]:
 
 
 def table_row(item: tuple[str, str, str | None]) -> str:
-    """One row: the linked title, the function, how an answer is judged."""
+    """One row: the linked title, and how an answer is judged."""
     title, link, name = item
+    return f"| [{title}]({link}) | {judged_by(name)} |"
+
+
+def judged_by(name: str | None) -> str:
+    """What the check of an exercise looks at."""
     if name is None:
-        return f"| [{title}]({link}) | an answer on paper | comparing with the folded one |"
-    return f"| [{title}]({link}) | `{name}` | {judged_by(exercises.exercise(name))} |"
-
-
-def judged_by(exercise: exercises.Exercise) -> str:
-    """How a check looks at an answer."""
-    if any(isinstance(case, exercises.CountedCase) for case in exercise.cases):
-        return "values, traffic and space on the counted machine"
+        return "nothing: think, then unfold the answer"
+    if any(isinstance(c, exercises.CountedCase) for c in exercises.exercise(name).cases):
+        return "values, traffic and space on the chip"
     return "values"
 
 
