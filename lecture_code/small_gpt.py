@@ -65,7 +65,7 @@ class Block(nn.Module):
     def forward(self, x: Tensor, attention: Attention) -> Tensor:
         B, N, width = x.shape
         # q, k, v: (B, H, N, d)
-        qkv = self.qkv(self.norm1(x)).view(B, N, 3, self.heads, width // self.heads)
+        qkv = self.qkv(self.norm1(x)).view(B, N, 3, self.heads, -1)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
         o = attention(q, k, v, causal=True)
         x = x + self.proj(o.transpose(1, 2).reshape(B, N, width))
