@@ -45,7 +45,7 @@ def index_lines() -> list[str]:
         rows = [row for row in map(table_row, exercise_items(notebook, path)) if row]
         if rows:
             title = notebook.cells[0].source.splitlines()[0].lstrip("# ")
-            lines += [f"## {title}", "", "| exercise | the check looks at |", "|---|---|"]
+            lines += [f"## {title}", "", "| exercise | checked for |", "|---|---|"]
             lines += [*rows, ""]
     return lines
 
@@ -77,7 +77,7 @@ def table_row(item: tuple[str, str, str | None]) -> str:
 def judged_by(name: str | None) -> str:
     """What the check of an exercise looks at."""
     if name is None:
-        return "nothing: think, then unfold the answer"
+        return "nothing, on paper"
     if any(isinstance(c, exercises.CountedCase) for c in exercises.exercise(name).cases):
         return "values, traffic and space on the chip"
     return "values"
