@@ -38,6 +38,7 @@ STRESSED = {
     "small products",
     "streaming kernels",
     "the teeth that remain",
+    "they will differ from those on this page",
     "whole row",
 }
 
