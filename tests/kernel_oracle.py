@@ -23,8 +23,8 @@ def attention(q, k, v, causal, scale):
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
     wide = torch.promote_types(q.dtype, torch.float32)
     s = (q @ k.transpose(-1, -2)).to(wide) * scale
-    visible = visible_keys(q.shape[2], k.shape[2], causal, q.device)
-    s = s.masked_fill(~visible, -math.inf)
+    if causal or k.shape[2] == 0:
+        s = s.masked_fill(~visible_keys(q.shape[2], k.shape[2], causal, q.device), -math.inf)
     lse = torch.logsumexp(s, -1)
     p = torch.exp(s - torch.where(lse == -math.inf, 0.0, lse)[..., None])
     return p.to(q.dtype) @ v, lse
