@@ -5,14 +5,15 @@ import numpy as np
 from ._exercise import Case, Exercise, edited
 
 STATEMENT = r"""
-A GPU computes $2^x$ in one instruction; $e^x$ is that after a multiplication by $\log_2 e$. The kernel folds
-this factor and the scale $\tau$ into one constant.
+A GPU computes $2^x$ in one instruction; $e^x$ is that after a multiplication by $\log_2 e$. The
+kernel folds this factor and the scale $\tau$ into one constant.
 
-Take one tile of raw scores $q \cdot k$, not scaled, of shape (rows, columns), and running statistics in
-base 2: $m_2$, the maximum of $\tau\, q \cdot k \log_2 e$ so far, and $\ell = \sum 2^{x - m_2}$, which is the same
-$\ell$ as ever. Return the new $m_2$, the new $\ell$, the factor for the old output, and the natural
-log-sum-exp $\ln \sum e^{\tau\, q \cdot k}$ over all keys so far. Use `np.exp2` and no other exponential; hidden
-scores are $-\infty$, at least one score of each row is not, and $\tau > 0$.
+Take one tile of raw scores $q \cdot k$, not scaled, of shape (rows, columns), and running
+statistics in base 2: $m_2$, the maximum of $\tau\, q \cdot k \log_2 e$ so far, and $\ell = \sum
+2^{x - m_2}$, which is the same $\ell$ as ever. Return the new $m_2$, the new $\ell$, the factor
+for the old output, and the natural log-sum-exp $\ln \sum e^{\tau\, q \cdot k}$ over all keys so
+far. Use `np.exp2` and no other exponential; hidden scores are $-\infty$, at least one score of
+each row is not, and $\tau > 0$.
 """
 
 
@@ -86,9 +87,7 @@ EXERCISE = Exercise(
     cases=[
         Case("one score of 1, scale 1", lambda: start([[1.0]], 1.0)),
         Case("two scores, scale 1/2", lambda: start([[0.0, 2 * np.log(2)]], 0.5)),
-        Case(
-            "a second tile with a larger score", lambda: going_on([[4.0, 1.0]], 1.0, [1.0], [2.0])
-        ),
+        Case("a second tile, a larger score", lambda: going_on([[4.0, 1.0]], 1.0, [1.0], [2.0])),
         Case("a second tile with smaller scores", lambda: going_on([[-4.0]], 1.0, [3.0], [1.5])),
         Case("scores in the thousands", lambda: start([[9000.0, 8999.0]], 0.5), hint=2),
         Case("a hidden score", lambda: start([[1.0, -np.inf, 2.0]], 0.25), hint=2),
@@ -140,6 +139,6 @@ EXERCISE = Exercise(
         "From here on nothing is new: maximum, factor 2^(old - new), sum.",
         "m2 + log2(l) is the log-sum-exp in base 2; log_e x = log_2 x times ln 2.",
     ],
-    explanation="One multiplication a score is all that is left of scale and base; in the kernel it "
-    "even melts into the subtraction, as one fused multiply-add.",
+    explanation="One multiplication a score is all that is left of scale and base; in the kernel "
+    "it melts into the subtraction, as one fused multiply-add.",
 )

@@ -4,12 +4,12 @@ from ..blocks import tile_ranges, visible_mask
 from ._exercise import Case, Exercise, edited
 
 STATEMENT = r"""
-One program of a causal kernel owns the rows `start` to `start + Br - 1` of $Q$, those of them that
-are below `N_q`. It walks over $N_k$ keys in tiles of `Bc`. Query $i$ sees keys
-$0 \dots i + N_k - N_q$ (bottom-right aligned). Count its tiles, $\lceil N_k / B_c \rceil$ in all:
+One program of a causal kernel owns the rows `start` to `start + Br - 1` of $Q$, those of them
+that are below `N_q`. It walks over $N_k$ keys in tiles of `Bc`. Query $i$ sees keys $0 \dots i +
+N_k - N_q$ (bottom-right aligned). Count its tiles, $\lceil N_k / B_c \rceil$ in all:
 
-- `whole`: $B_c$ keys, all of them seen by all rows of the program. The first loop does these without
-  a mask.
+- `whole`: $B_c$ keys, all of them seen by all rows of the program. The first loop does these
+  without a mask.
 - `masked`: at least one visible pair, and not whole. A tile cut short by the end of $K$ belongs
   here, also when everything in it is visible: its load needs a mask.
 - `skipped`: no visible pair.
@@ -118,7 +118,7 @@ EXERCISE = Exercise(
         "Whole tiles end where the first row's keys end, rounded down. Visited tiles end where the "
         "last row's keys end, rounded up.",
         "Query i sees i + 1 + N_k - N_q keys, and never fewer than 0.",
-        "Clip the last row at N_q - 1. A short tile of K can never be whole: rounding down sees to it.",
+        "Clip the last row at N_q - 1. Rounding down keeps a short tile of K from being whole.",
     ],
     explanation="The first loop of the kernel runs over the whole tiles and tests nothing; the "
     "second does the few masked ones; no loop reaches the skipped ones.",

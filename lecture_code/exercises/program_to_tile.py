@@ -3,11 +3,11 @@
 from ._exercise import Case, Exercise, edited
 
 STATEMENT = r"""
-A causal kernel is launched with $B \cdot H \cdot T_r$ programs on one axis, $T_r$ blocks of queries a head.
-Hardware starts programs in the order of their numbers. The heaviest block of a head is its last one,
-so it comes first: the first $T_r$ programs are head 0 from its last block to its first, then head 1,
-and so on, all heads of batch 0 before batch 1. $H$ is a multiple of $H_{kv}$; query head $h$ reads
-key head $h // (H / H_{kv})$.
+A causal kernel is launched with $B \cdot H \cdot T_r$ programs on one axis, $T_r$ blocks of
+queries a head. Hardware starts programs in the order of their numbers. The heaviest block of a
+head is its last one, so it comes first: the first $T_r$ programs are head 0 from its last block
+to its first, then head 1, and so on, all heads of batch 0 before batch 1. $H$ is a multiple of
+$H_{kv}$; query head $h$ reads key head $h // (H / H_{kv})$.
 
 Return for program `pid` the batch, the query head, the key head, the block of queries, and the
 offset in elements of the block's first row in a contiguous $(B, H, T_r B_r, d)$ tensor.

@@ -3,13 +3,13 @@
 from ._exercise import Case, Exercise, edited
 
 STATEMENT = r"""
-A program of the forward kernel keeps in shared memory one tile of $Q$ (`BLOCK_M` rows) and, for each
-of `stages` stages of prefetch, one tile of $K$ and one of $V$ (`BLOCK_N` rows each). All rows have `d`
-numbers of `element_bytes` bytes, and `d` is rounded up to a power of two first, because tiles come in
-no other size.
+A program of the forward kernel keeps in shared memory one tile of $Q$ (`BLOCK_M` rows) and, for
+each of `stages` stages of prefetch, one tile of $K$ and one of $V$ (`BLOCK_N` rows each). All
+rows have `d` numbers of `element_bytes` bytes, and `d` is rounded up to a power of two first,
+because tiles come in no other size.
 
-Return the bytes for one stage, and the largest number of stages, at most 4, whose bytes are no more
-than `limit_bytes`: 0 if not even one stage fits.
+Return the bytes for one stage, and the largest number of stages, at most 4, whose bytes are no
+more than `limit_bytes`: 0 if not even one stage fits.
 """
 
 
@@ -128,7 +128,7 @@ EXERCISE = Exercise(
     },
     hints=[
         "A row takes d numbers; Q has BLOCK_M rows, a stage 2 BLOCK_N.",
-        "Q is there once, whatever the number of stages. Divide what is left by the bytes of a stage.",
+        "Q is there once, whatever the number of stages. Divide the rest by those of a stage.",
         "80 becomes 128, 128 stays 128.",
         "Clip the answer to 0 to 4.",
     ],
