@@ -54,6 +54,11 @@ def mentioned():
     assert quarters.sum() / 4 == 2
     yield "ring_steps", [", ".join(f"{w:g}" for w in whole), f"together {whole.sum():g} where"]
     yield "ring_steps", [", ".join(f"{w:g}" for w in quarters) + " in quarters"]
+    assert answer("window_pairs", 96, 96) == answer("window_pairs", 96, 200)
+    yield "window_pairs", [f"there are {answer('window_pairs', 96, 200):,} "]
+    short, long = (answer("window_to_beat_exact", N, 64, 98_304) for N in (1024, 8192))
+    assert 7.5 < 1024 / short < 8.5
+    yield "window_to_beat_exact", [f"must be {short} or narrower", f"{long:,}: Flash"]
 
 
 @pytest.mark.parametrize(("name", "numbers"), list(mentioned()), ids=lambda part: str(part)[:40])
