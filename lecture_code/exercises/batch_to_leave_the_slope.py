@@ -137,6 +137,6 @@ EXERCISE = Exercise(
     ],
     explanation="""For GPT-3's MLP on an A100 the answer is 205, a little above the ridge point of
     200.6. In generation each request brings one token a step, so a server must gather about two
-    hundred requests before this layer uses the tensor cores fully. Below that, the time is that of
+    hundred requests before this layer uses the matrix units fully. Below that, the time is that of
     reading the weights, and fewer bytes a weight help directly.""",
 )

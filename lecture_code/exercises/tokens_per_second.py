@@ -122,6 +122,6 @@ EXERCISE = Exercise(
     ],
     explanation="""70 billion weights of 2 bytes are 140 GB; reading them takes 68.7 ms, so at
     most 14.6 tokens per second (and the model does not even fit on the card). 7 billion: about
-    146. With one request FLOP do not enter at all. Weights of 4 bits make it nearly four times
-    as fast.""",
+    146. With one request FLOP do not enter at all. Weights of 4 bits raise the bound to four
+    times that.""",
 )
