@@ -8,10 +8,11 @@ the last key).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
-from .blocks import check_window, visible_mask, visible_tile
+from .blocks import check_causal, check_window, visible_mask, visible_tile
 from .memory import HBM, SRAM, EventLog, Traffic, accumulation_dtype
 
 FLOATS = (np.float16, np.float32, np.float64)
@@ -43,8 +44,9 @@ class Head:
             Shapes that do not belong together, a mask of another shape, a scale that is not finite.
         """
         for name, x in (("Q", Q), ("K", K), ("V", V)):
-            if not isinstance(x, np.ndarray) or x.dtype.type not in FLOATS:
-                got = x.dtype if isinstance(x, np.ndarray) else type(x).__name__
+            plain = isinstance(x, np.ndarray) and not isinstance(x, np.ma.MaskedArray)
+            if not plain or x.dtype.type not in FLOATS:
+                got = x.dtype if plain else type(x).__name__
                 raise TypeError(f"{name} must be a float16, float32 or float64 array, got {got}")
             if x.ndim != 2:
                 raise ValueError(f"{name} must be one head, shape (N, d), got shape {x.shape}")
@@ -67,11 +69,14 @@ class Head:
                 raise ValueError(
                     f"mask must have shape (N_q, N_k) = {(N_q, N_k)}, got {mask.shape}"
                 )
-        scale = 1 / np.sqrt(d) if scale is None else float(scale)
-        if not np.isfinite(scale):
-            raise ValueError(f"scale must be finite, got {scale}")
         acc = accumulation_dtype(Q.dtype, accumulate)
-        return cls(N_q, N_k, d, scale, Q.dtype, acc, bool(causal), check_window(window), mask)
+        scale = 1 / np.sqrt(d) if scale is None else scale
+        if isinstance(scale, bool | np.bool_) or not isinstance(scale, Real):
+            raise TypeError(f"scale must be a number, got {scale!r}")
+        if not abs(scale) <= np.finfo(acc).max.item():
+            raise ValueError(f"scale must be finite in {acc}, got {scale}")
+        causal, window = check_causal(causal), check_window(window)
+        return cls(N_q, N_k, d, float(scale), Q.dtype, acc, causal, window, mask)
 
     def check_like_output(self, name: str, x, dtype=None, width: int | None = None) -> None:
         """Refuse an array that is not (N_q, d), or (N_q,) for ``width=0``."""

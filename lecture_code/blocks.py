@@ -7,6 +7,7 @@ is about indices; no number of an attention problem is ever touched.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
@@ -28,6 +29,31 @@ def positive_int(name: str, value, least: int = 1) -> int:
     return int(value)
 
 
+def positive_number(name: str, value) -> int | float:
+    """Return ``value`` as a Python number, which cannot overflow as numpy's do, or refuse it by
+    name.
+
+    Raises
+    ------
+    TypeError
+        If ``value`` is not a real number (a bool is not one).
+    ValueError
+        If it is not above 0.
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r} ({type(value).__name__})")
+    if not value > 0:
+        raise ValueError(f"{name} must be above 0, got {value}")
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def check_causal(causal) -> bool:
+    """Causal is a bool: a word such as "none", true in Python, would hide half of the keys."""
+    if not isinstance(causal, bool | np.bool_):
+        raise TypeError(f"causal must be True or False, got {causal!r}")
+    return bool(causal)
+
+
 @dataclass(frozen=True)
 class BlockSizes:
     """Rows of a Q block (``Br``) and rows of a K, V block (``Bc``)."""
@@ -36,8 +62,8 @@ class BlockSizes:
     Bc: int
 
     def __post_init__(self):
-        positive_int("Br", self.Br)
-        positive_int("Bc", self.Bc)
+        for name in ("Br", "Bc"):
+            object.__setattr__(self, name, positive_int(name, getattr(self, name)))
 
     def on_chip_elems(self, d: int, *, backward: bool = False) -> int:
         """Elements that full tiles hold on chip at once; row statistics are not counted.
@@ -49,6 +75,7 @@ class BlockSizes:
         >>> sizes.on_chip_elems(64), sizes.on_chip_elems(64, backward=True)
         (81920, 163840)
         """
+        d = positive_int("d", d)
         forward = 2 * self.Bc * d + 2 * self.Br * d + self.Br * self.Bc
         return 2 * forward if backward else forward
 
@@ -145,7 +172,7 @@ def tile_count(n: int, size: int) -> int:
     >>> tile_count(1792, 256), tile_count(1793, 256)
     (7, 8)
     """
-    return -(-n // size)
+    return -(-positive_int("n", n, 0) // positive_int("size", size))
 
 
 def tile_ranges(n: int, size: int) -> list[tuple[int, int]]:
@@ -154,6 +181,7 @@ def tile_ranges(n: int, size: int) -> list[tuple[int, int]]:
     >>> tile_ranges(10, 4)
     [(0, 4), (4, 8), (8, 10)]
     """
+    n, size = positive_int("n", n, 0), positive_int("size", size)
     return [(start, min(start + size, n)) for start in range(0, n, size)]
 
 
@@ -169,6 +197,7 @@ def key_bounds(rows: np.ndarray, N_q: int, N_k: int, causal: bool, window: int |
     that key and the W - 1 before it, and none after, so a window implies causal.
     """
     own = np.asarray(rows) + (N_k - N_q)
+    window = None if window is None else min(window, N_k)
     stop = np.minimum(own + 1, N_k) if causal or window is not None else np.full_like(own, N_k)
     start = own - window + 1 if window is not None else np.zeros_like(own)
     return np.maximum(start, 0), np.maximum(stop, 0)
@@ -200,7 +229,9 @@ def visible_mask(N_q: int, N_k: int, *, causal: bool = False, window: int | None
     >>> visible_mask(6, 6, window=2).sum(axis=1)
     array([1, 2, 2, 2, 2, 2])
     """
-    visible = visible_tile((0, N_q), (0, N_k), N_q, N_k, causal, check_window(window))
+    N_q, N_k = positive_int("N_q", N_q, 0), positive_int("N_k", N_k, 0)
+    causal, window = check_causal(causal), check_window(window)
+    visible = visible_tile((0, N_q), (0, N_k), N_q, N_k, causal, window)
     return np.ones((N_q, N_k), bool) if visible is None else visible
 
 
@@ -214,7 +245,7 @@ def block_mask(
     >>> int(block_mask(256, 256, 16, 16, causal=True).sum())
     136
     """
-    window = check_window(window)
+    causal, window = check_causal(causal), check_window(window)
     rows, columns = tile_ranges(N_q, Br), tile_ranges(N_k, Bc)
     if not rows or not columns:
         return np.zeros((len(rows), len(columns)), bool)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lecture_code.attention import standard_attention_forward
-from lecture_code.blocks import positive_int, tile_count, tile_ranges
+from lecture_code.attention import Head, standard_attention_forward
+from lecture_code.blocks import positive_int, positive_number, tile_count, visible_mask
 from lecture_code.hardware import dtype_bytes
 from lecture_code.roofline import OpCost
 from lecture_code.softmax import merge_outputs
@@ -83,10 +83,8 @@ def decode_step_cost(
     """
     batch = positive_int("batch", batch)
     cache_bytes = positive_int("cache_bytes", cache_bytes, 0)
-    if not parameters > 0 or not weight_bytes > 0:
-        raise ValueError(
-            f"parameters and weight_bytes must be above 0, got {parameters} and {weight_bytes}"
-        )
+    parameters = positive_number("parameters", parameters)
+    weight_bytes = positive_number("weight_bytes", weight_bytes)
     attention_flop = positive_int("queries_per_kv", queries_per_kv) * cache_bytes
     flop = 2 * parameters * batch + attention_flop
     return OpCost(flop, parameters * weight_bytes + cache_bytes)
@@ -109,7 +107,7 @@ def split_kv_attention(Q, K, V, *, splits: int, causal: bool = False, scale: flo
     Returns
     -------
     (O, lse)
-        (N_q, d) and (N_q,).
+        (N_q, d) in the inputs' dtype, and (N_q,).
 
     References
     ----------
@@ -122,14 +120,14 @@ def split_kv_attention(Q, K, V, *, splits: int, causal: bool = False, scale: flo
     >>> bool(np.allclose(O, standard_attention_forward(x, x, x).O))
     True
     """
-    N_q, N_k = len(Q), len(K)
+    head = Head.of(Q, K, V, causal=causal, window=None, mask=None, scale=scale, accumulate=None)
+    N_k = head.N_k
     if not 1 <= positive_int("splits", splits) <= max(N_k, 1):
         raise ValueError(f"splits must lie between 1 and N_k = {N_k}, got {splits}")
-    visible = np.ones((N_q, N_k), bool)
-    if causal:
-        visible = np.arange(N_k) <= np.arange(N_q)[:, None] + N_k - N_q
+    visible = visible_mask(head.N_q, N_k, causal=causal)
+    cuts = [N_k * piece // splits for piece in range(splits + 1)]
     parts = []
-    for start, stop in tile_ranges(N_k, tile_count(N_k, splits)):
+    for start, stop in zip(cuts, cuts[1:]):
         run = standard_attention_forward(
             Q, K[start:stop], V[start:stop], mask=visible[:, start:stop], scale=scale, log=False
         )
@@ -137,7 +135,7 @@ def split_kv_attention(Q, K, V, *, splits: int, causal: bool = False, scale: flo
     merged = parts[0]
     for part in parts[1:]:
         merged = merge_outputs(merged, part)
-    return merged
+    return merged[0].astype(head.dtype, copy=False), merged[1]
 
 
 class PagedKV:
@@ -180,9 +178,15 @@ class PagedKV:
 
         Raises
         ------
+        ValueError
+            If k or v is not (head_dim,).
         MemoryError
             If a page is needed and the pool has none.
         """
+        shape = self._K.shape[2:]
+        k, v = np.asarray(k, float), np.asarray(v, float)
+        if not k.shape == v.shape == shape:
+            raise ValueError(f"k and v must have shape {shape}, got {k.shape} and {v.shape}")
         length = self.length.get(sequence, 0)
         at = length % self.page_size
         if at == 0:

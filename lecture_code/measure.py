@@ -46,7 +46,7 @@ class Timing:
         Raises
         ------
         ValueError
-            If there is no sample.
+            If there is no sample, or one is negative or not finite.
 
         >>> Timing.from_samples([3e-3, 1e-3, 2e-3], "a stopwatch").p50_s
         0.002
@@ -54,6 +54,9 @@ class Timing:
         ordered = sorted(seconds)
         if not ordered:
             raise ValueError("seconds: expected at least one sample")
+        for second in ordered:
+            if not 0 <= second < math.inf:
+                raise ValueError(f"seconds: expected finite samples of at least 0, got {second}")
         return cls(*(_quantile(ordered, q) for q in (0.2, 0.5, 0.8)), len(ordered), timer)
 
     def row(self) -> dict:

@@ -108,6 +108,8 @@ class HBM:
     def array(self, name: str, values) -> HBMArray:
         """Place a copy of ``values`` (1-D or 2-D) in HBM. Placing an input is not counted."""
         values = np.array(values)
+        if values.dtype.kind not in "fiub":
+            raise TypeError(f"values of {name} must be real numbers, got dtype {values.dtype}")
         if values.ndim not in (1, 2):
             raise ValueError(f"values of {name} must be 1-D or 2-D, got shape {values.shape}")
         return HBMArray(self, name, values)
@@ -172,6 +174,8 @@ class HBMArray:
         _refuse
     )
     __truediv__ = __rtruediv__ = _refuse
+    __eq__ = __ne__ = __bool__ = _refuse
+    __hash__ = object.__hash__
     __array_ufunc__ = None
 
     def copy_out(self) -> np.ndarray:
@@ -224,6 +228,8 @@ class HBMArray:
             raise ValueError(
                 f"rows {start}:{stop} of {self.name} have shape {target.shape}, got {values.shape}"
             )
+        if not np.can_cast(values.dtype, target.dtype, "same_kind"):
+            raise TypeError(f"{self.name} holds {target.dtype}, got values of {values.dtype}")
         with np.errstate(over="ignore"):  # a cast to 16 bits saturates to inf, as on hardware
             target[...] = values
         self._hbm._stores += values.size
@@ -246,7 +252,7 @@ class SRAM:
 
     def __init__(self, capacity: int | None = None, *, accumulate=None):
         self._capacity = None if capacity is None else positive_int("capacity", capacity)
-        self._accumulate = None if accumulate is None else np.dtype(accumulate)
+        self._accumulate = None if accumulate is None else _float_dtype(accumulate)
         self._held: dict[int, np.ndarray] = {}
         self._used = self._peak = self._matmul_flop = 0
 
@@ -359,7 +365,7 @@ class SRAM:
         Parameters
         ----------
         a, b : ndarray (m, k), (k, n)
-            Tiles of one dtype.
+            Tiles; of two dtypes, the wider one counts.
         out : ndarray (m, n), optional
             Where the product goes.
 
@@ -370,8 +376,10 @@ class SRAM:
         """
         if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
             raise ValueError(f"cannot multiply tiles of shape {a.shape} and {b.shape}")
-        acc = accumulation_dtype(a.dtype, self._accumulate)
+        acc = accumulation_dtype(np.result_type(a, b), self._accumulate)
         (m, k), n = a.shape, b.shape[1]
+        if out is not None and out.shape != (m, n):
+            raise ValueError(f"out must have shape {(m, n)}, got {out.shape}")
         self._matmul_flop += 2 * m * k * n
         with np.errstate(over="ignore", invalid="ignore"):
             product = _product(a, b, acc)
@@ -397,12 +405,22 @@ def accumulation_dtype(dtype, accumulate=None) -> np.dtype:
     dtype = np.dtype(dtype)
     if accumulate is None:
         return np.dtype(np.float32) if dtype == np.float16 else dtype
-    accumulate = np.dtype(accumulate)
-    if accumulate.kind != "f" or accumulate.itemsize < dtype.itemsize:
+    accumulate = _float_dtype(accumulate)
+    if accumulate.itemsize < dtype.itemsize:
         raise ValueError(
             f"accumulate must be a float at least as wide as {dtype}, got {accumulate}"
         )
     return accumulate
+
+
+def _float_dtype(accumulate) -> np.dtype:
+    try:
+        dtype = np.dtype(accumulate)
+    except TypeError:
+        dtype = None
+    if dtype is None or dtype.kind != "f":
+        raise ValueError(f"accumulate must be a float dtype, got {accumulate!r}")
+    return dtype
 
 
 def _product(a: np.ndarray, b: np.ndarray, acc: np.dtype) -> np.ndarray:

@@ -111,8 +111,14 @@ def validate_record(data: Mapping, where: str = "record") -> None:
     origin = data.get("provenance")
     need(isinstance(origin, Mapping), "provenance: expected an object")
     for field in _PROVENANCE:
-        need(origin.get(field) not in (None, ""), f"provenance: {field} is missing")
-    need(isinstance(origin["clocks"], Mapping), "provenance: clocks: expected an object")
+        value = origin.get(field)
+        need(value not in (None, ""), f"provenance: {field} is missing")
+        kind, word = (Mapping, "an object") if field == "clocks" else (str, "a text")
+        need(isinstance(value, kind), f"provenance: {field}: expected {word}, got {value!r}")
+    try:
+        json.dumps([data["settings"], origin], allow_nan=False)
+    except (TypeError, ValueError) as error:
+        need(False, f"settings, provenance: expected finite plain values: {error}")
     need(
         re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d", origin["date"]),
         f"provenance: date: expected YYYY-MM-DDTHH:MM, got {origin['date']!r}",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lecture_code.attention import Head
-from lecture_code.blocks import positive_int
+from lecture_code.blocks import check_causal, positive_int
 from lecture_code.softmax import finite_or_zero, merge_outputs
 
 PLACEMENTS = ("contiguous", "zigzag", "striped")
@@ -192,6 +192,7 @@ def ring_attention_distributed(
 
     if not dist.is_initialized():
         raise RuntimeError("call torch.distributed.init_process_group first, on every rank")
+    causal = check_causal(causal)
     rank, ranks = dist.get_rank(), dist.get_world_size()
     n, d = q.shape
     scale = d**-0.5 if scale is None else scale

@@ -37,6 +37,8 @@ class OpCost:
                 raise TypeError(f"{name}: expected a number, got {type(value).__name__}")
             if not 0 <= value < math.inf:
                 raise ValueError(f"{name}: expected a finite number of at least 0, got {value}")
+            # numpy's integers overflow, Python's do not
+            object.__setattr__(self, name, getattr(value, "item", lambda v=value: v)())
 
     @property
     def intensity(self) -> float:

@@ -76,7 +76,7 @@ def _run(program, lanes, threads, trace) -> None:
         if isinstance(step, str):
             trace.append((step, lanes))
         elif isinstance(step, Branch):
-            taken = np.asarray(step.condition(threads))
+            taken = np.asarray(step.condition(threads.copy()))
             if taken.shape != (WARP_SIZE,) or taken.dtype != bool:
                 raise ValueError(
                     f"condition must give {WARP_SIZE} booleans, got {taken.dtype} {taken.shape}"

@@ -32,9 +32,10 @@ def safe_softmax(x, axis: int = -1) -> np.ndarray:
     """
     x = _floats(x)
     m = x.max(axis=axis, keepdims=True, initial=-np.inf)
-    e = np.exp(x - finite_or_zero(m))
-    l = e.sum(axis=axis, keepdims=True)
-    return e / np.where(l == 0, 1, l)
+    with np.errstate(over="ignore"):  # float16 may leave its range downwards: exp(−inf) is 0
+        e = np.exp(x - finite_or_zero(m))
+    l = _sum(e, axis=axis, keepdims=True)
+    return (e / np.where(l == 0, 1, l)).astype(x.dtype, copy=False)
 
 
 class Statistics(NamedTuple):
@@ -48,7 +49,9 @@ def statistics(x) -> Statistics:
     """(m, l) of the last axis of one block; (−inf, 0) where it is empty or all −inf."""
     x = _floats(x)
     m = x.max(axis=-1, initial=-np.inf)
-    return Statistics(m, np.exp(x - finite_or_zero(m)[..., None]).sum(axis=-1))
+    with np.errstate(over="ignore"):  # float16 may leave its range downwards: exp(−inf) is 0
+        e = np.exp(x - finite_or_zero(m)[..., None])
+    return Statistics(m, _sum(e, axis=-1))
 
 
 def merge(a, b) -> Statistics:
@@ -98,6 +101,11 @@ def merge_outputs(a, b):
     (array([[0.5, 0.5]]), array([0.6931]))
     """
     (O_a, lse_a), (O_b, lse_b) = a, b
+    if not np.shape(O_a)[:-1] == np.shape(O_b)[:-1] == np.shape(lse_a) == np.shape(lse_b):
+        raise ValueError(
+            "a and b must be (O, lse) of shape (N, d) and (N,), got "
+            f"{np.shape(O_a)}, {np.shape(lse_a)} and {np.shape(O_b)}, {np.shape(lse_b)}"
+        )
     m = np.maximum(lse_a, lse_b)
     base = finite_or_zero(m)
     w_a, w_b = np.exp(lse_a - base), np.exp(lse_b - base)
@@ -165,6 +173,11 @@ def online_softmax(x, block: int = 1) -> OnlineSoftmax:
 def finite_or_zero(m):
     """``m`` with −inf replaced by 0, so that exp(−inf − m) is 0 and not NaN."""
     return np.where(np.isneginf(m), 0, m)
+
+
+def _sum(e, **options):
+    """A sum in float32 where ``e`` is float16, whose range ends at 65,504."""
+    return e.sum(dtype=np.float32 if e.dtype == np.float16 else None, **options)
 
 
 def _floats(x) -> np.ndarray:

@@ -97,7 +97,8 @@ def burst_count(addresses, *, burst_bytes: int = 128) -> int:
     addresses = np.asarray(addresses)
     if addresses.dtype.kind not in "iu" or (addresses < 0).any():
         raise ValueError("addresses must be byte addresses, whole numbers of at least 0")
-    return len(np.unique(addresses // positive_int("burst_bytes", burst_bytes)))
+    burst = positive_int("burst_bytes", burst_bytes)
+    return len(np.unique(addresses.astype(np.uint64) // burst))
 
 
 def walk_bursts(
@@ -151,6 +152,8 @@ def tile_bursts(
     >>> [sum(tile_bursts(n, tile=32, row=r) for r in range(32)) for n in (256, 257)]
     [32, 63]
     """
+    element_bytes = positive_int("element_bytes", element_bytes)
+    burst_bytes = positive_int("burst_bytes", burst_bytes)
     start = positive_int("row", row, 0) * positive_int("columns", columns) * element_bytes
     stop = start + positive_int("tile", tile) * element_bytes
     return tiles_along(stop, burst_bytes) - start // burst_bytes
@@ -187,4 +190,5 @@ def wave_efficiency(m: int, n: int, *, tile_m: int, tile_n: int, sm_count: int) 
     [0.91, 0.45]
     """
     tiles = tile_count(m, n, tile_m=tile_m, tile_n=tile_n)
+    m, n, tile_m, tile_n, sm_count = (int(x) for x in (m, n, tile_m, tile_n, sm_count))
     return m * n / (waves(tiles, sm_count) * sm_count * tile_m * tile_n)

@@ -14,7 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lecture_code.blocks import block_mask, check_window, positive_int, tile_ranges, visible_tile
+from lecture_code.blocks import (
+    block_mask,
+    check_causal,
+    check_window,
+    positive_int,
+    tile_ranges,
+    visible_tile,
+)
 
 
 def standard_attention(
@@ -62,7 +69,7 @@ def standard_attention(
     [[1.0], [2.0]]
     """
     scale = _check(q, k, v, scale)
-    window = check_window(window)
+    causal, window = check_causal(causal), check_window(window)
     # S, P: (..., N_q, N_k)
     S = _wide(q) @ _wide(k).transpose(-1, -2) * scale
     N_q, N_k = S.shape[-2:]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lecture_code.blocks import positive_int
-from lecture_code.hardware import Device, dtype_bytes
+from lecture_code.blocks import positive_int, positive_number
+from lecture_code.hardware import Device, dtype_bytes, find_device
 from lecture_code.io_model import flash_io
 from lecture_code.roofline import (
     OpCost,
@@ -44,9 +44,7 @@ def training_flop_per_token(parameters: float) -> float:
     >>> training_flop_per_token(540.35e9) / 1e12
     3.2421
     """
-    if not parameters > 0:
-        raise ValueError(f"parameters must be above 0, got {parameters}")
-    return 6 * parameters
+    return 6 * positive_number("parameters", parameters)
 
 
 def attention_flop_per_token(*, layers: int, heads: int, head_dim: int, context: int) -> int:
@@ -70,9 +68,7 @@ def training_flop(parameters: float, tokens: float) -> float:
     >>> training_flop(540.35e9, 780e9) / 1e24
     2.528838
     """
-    if not tokens > 0:
-        raise ValueError(f"tokens must be above 0, got {tokens}")
-    return training_flop_per_token(parameters) * tokens
+    return training_flop_per_token(parameters) * positive_number("tokens", tokens)
 
 
 @dataclass(frozen=True)
@@ -126,7 +122,7 @@ def layer_ledger(
     heads: int,
     N: int,
     batch: int,
-    device: Device,
+    device: Device | str,
     dtype: str = "float16",
     fused: bool = False,
     M: int = PAPER_M_ELEMS,
@@ -140,7 +136,8 @@ def layer_ledger(
     ----------
     d_model, heads, N, batch : int
         Width, heads (d_model / heads is the head dimension), sequence length, sequences.
-    device : Device
+    device : Device or str
+        Itself or its name in ``DEVICES``.
     dtype : str
         Element type of activations and weights.
     fused : bool
@@ -168,6 +165,7 @@ def layer_ledger(
     if d_model % heads:
         raise ValueError(f"heads must divide d_model, got heads = {heads}, d_model = {d_model}")
     d, T, BH = d_model // heads, batch * N, batch * heads
+    device = find_device(device)
     peak = device.peak_flop_per_s(dtype)
 
     def elementwise(elements, **counts):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lecture_code.blocks import positive_int
+from lecture_code.blocks import positive_int, positive_number
 from lecture_code.hardware import Device, find_device
 from lecture_code.transformer import attention_flop_per_token, training_flop_per_token
 
@@ -136,11 +136,8 @@ def train_days(*, tokens: float, tokens_per_s: float) -> float:
     >>> round(train_days(tokens=780e9, tokens_per_s=238.3e3), 1)
     37.9
     """
-    if not tokens > 0 or not tokens_per_s > 0:
-        raise ValueError(
-            f"tokens and tokens_per_s must be above 0, got {tokens} and {tokens_per_s}"
-        )
-    return tokens / tokens_per_s / SECONDS_PER_DAY
+    rate = positive_number("tokens_per_s", tokens_per_s)
+    return positive_number("tokens", tokens) / rate / SECONDS_PER_DAY
 
 
 def days_for_flop(flop: float, *, devices: int, achieved_flop_per_s: float) -> float:
@@ -149,27 +146,24 @@ def days_for_flop(flop: float, *, devices: int, achieved_flop_per_s: float) -> f
     >>> round(days_for_flop(6 * 175e9 * 300e9, devices=992, achieved_flop_per_s=147e12), 1)
     25.0
     """
-    if not flop > 0 or not achieved_flop_per_s > 0:
-        raise ValueError(
-            f"flop and achieved_flop_per_s must be above 0, got {flop} and {achieved_flop_per_s}"
-        )
-    return flop / (positive_int("devices", devices) * achieved_flop_per_s) / SECONDS_PER_DAY
+    rate = positive_number("achieved_flop_per_s", achieved_flop_per_s)
+    flop = positive_number("flop", flop)
+    return flop / (positive_int("devices", devices) * rate) / SECONDS_PER_DAY
 
 
 def _utilization(tokens_per_s, flop_per_token, devices, device, dtype, peak_flop_per_s) -> float:
     found = find_device(device)
     dense = found.peak_flop_per_s(dtype)
-    peak = dense if peak_flop_per_s is None else peak_flop_per_s
-    if not 0 < peak <= dense * 1.001:
+    peak = dense
+    if peak_flop_per_s is not None:
+        peak = positive_number("peak_flop_per_s", peak_flop_per_s)
+    if not peak <= dense * 1.001:
         raise ValueError(
             f"peak_flop_per_s must lie above 0 and at most at the dense {dtype} peak of "
             f"{found.name}, {dense:.4g}, got {peak:.4g}; a 2:4 sparse peak is twice the dense one"
         )
-    if not tokens_per_s > 0 or not flop_per_token > 0:
-        raise ValueError(
-            "tokens_per_s and FLOP a token must be above 0, "
-            f"got {tokens_per_s} and {flop_per_token}"
-        )
+    tokens_per_s = positive_number("tokens_per_s", tokens_per_s)
+    flop_per_token = positive_number("FLOP a token", flop_per_token)
     result = tokens_per_s * flop_per_token / (positive_int("devices", devices) * peak)
     if result > 1:
         raise ValueError(

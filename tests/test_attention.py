@@ -129,7 +129,7 @@ def test_errors_name_the_argument():
     for options, error, message in [
         ({"mask": np.ones((4, 4))}, TypeError, "mask must be boolean"),
         ({"mask": np.ones((4, 3), bool)}, ValueError, r"mask must have shape .* got \(4, 3\)"),
-        ({"scale": np.inf}, ValueError, "scale must be finite, got inf"),
+        ({"scale": np.inf}, ValueError, "scale must be finite in float64, got inf"),
         ({"window": 0}, ValueError, "window must be at least 1"),
         ({"accumulate": "float32"}, ValueError, "at least as wide as float64"),
     ]:
@@ -139,3 +139,29 @@ def test_errors_name_the_argument():
         standard_attention_backward(Q, K, V, P[:3], dO)
     with pytest.raises(ValueError, match=r"dO must be an array of shape \(4, 3\), got \(3, 3\)"):
         standard_attention_backward(Q, K, V, P, dO[:3])
+
+
+def test_causal_is_a_bool():
+    x = np.eye(4)
+    expected = standard_attention_forward(x, x, x, causal=True).O
+    assert np.array_equal(standard_attention_forward(x, x, x, causal=np.bool_(True)).O, expected)
+    for word in ("none", "False", 1, None, np.nan):
+        with pytest.raises(TypeError, match="causal must be True or False, got"):
+            standard_attention_forward(x, x, x, causal=word)
+
+
+def test_scale_is_a_number_that_the_sums_can_hold():
+    x = np.eye(4)
+    for scale in ("2", True, 1j, [1.0], np.ones(2)):
+        with pytest.raises(TypeError, match="scale must be a number, got"):
+            standard_attention_forward(x, x, x, scale=scale)
+    for scale, dtype in ((1e300, "float32"), (10**400, "float64"), (np.nan, "float64")):
+        y = x.astype(dtype)
+        with pytest.raises(ValueError, match=f"scale must be finite in {dtype}, got"):
+            standard_attention_forward(y, y, y, scale=scale)
+
+
+def test_a_masked_array_is_refused_since_its_mask_would_be_lost():
+    x = np.eye(4)
+    with pytest.raises(TypeError, match="K must be a float16.* array, got MaskedArray"):
+        standard_attention_forward(x, np.ma.masked_array(x, x > 0), x)

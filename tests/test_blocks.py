@@ -11,6 +11,7 @@ from lecture_code.blocks import (
     choose_block_sizes,
     fitting_block_sizes,
     key_bounds,
+    positive_number,
     tile_count,
     tile_ranges,
     visible_mask,
@@ -153,3 +154,37 @@ def test_errors_name_the_argument():
         check_blocks(np.ones((2, 2)), 2, 2)
     with pytest.raises(ValueError, match=r"shape \(Tr, Tc\) = \(2, 3\), got \(2, 2\)"):
         check_blocks(np.ones((2, 2), bool), 2, 3)
+
+
+def test_narrow_numpy_integers_count_like_python_ones():
+    assert BlockSizes(np.int8(100), np.int8(100)).on_chip_elems(64) == 2 * 6400 + 2 * 6400 + 10_000
+    assert tile_count(np.uint8(5), np.uint8(2)) == 3
+    assert tile_ranges(np.int8(127), np.int8(100)) == [(0, 100), (100, 127)]
+    assert positive_number("x", np.int32(2**31 - 1)) * 6 == 12_884_901_882
+
+
+@pytest.mark.parametrize("window", [5, 2**63, 10**30])
+@pytest.mark.parametrize(("N_q", "N_k"), [(4, 4), (2, 5), (5, 2), (3, 0)])
+def test_a_window_of_any_size_is_causal_at_most(window, N_q, N_k):
+    causal = visible_mask(N_q, N_k, causal=True)
+    assert np.array_equal(visible_mask(N_q, N_k, window=window), causal)
+
+
+def test_sizes_and_causal_are_refused_by_name():
+    refused = [
+        (lambda: tile_count(4.5, 2), TypeError, "n must be an integer"),
+        (lambda: tile_count(-1, 2), ValueError, "n must be at least 0"),
+        (lambda: tile_count(4, 0), ValueError, "size must be at least 1, got 0"),
+        (lambda: tile_ranges(4, -1), ValueError, "size must be at least 1, got -1"),
+        (lambda: visible_mask(-1, 4), ValueError, "N_q must be at least 0"),
+        (lambda: visible_mask(4, 4, causal="none"), TypeError, "causal must be True or False"),
+        (lambda: block_mask(4, 4, 2, 2, causal="none"), TypeError, "causal must be True or False"),
+        (lambda: block_mask(4, 4, 2, 0), ValueError, "size must be at least 1"),
+        (lambda: BlockSizes(2, 2).on_chip_elems(-3), ValueError, "d must be at least 1, got -3"),
+        (lambda: positive_number("x", "7"), TypeError, "x must be a number, got '7'"),
+        (lambda: positive_number("x", True), TypeError, "x must be a number, got True"),
+        (lambda: positive_number("x", np.nan), ValueError, "x must be above 0, got nan"),
+    ]
+    for call, error, message in refused:
+        with pytest.raises(error, match=message):
+            call()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from oracle import attention, head
 
+from lecture_code.attention import standard_attention_forward
 from lecture_code.decoding import (
     PagedKV,
     admit,
@@ -105,9 +106,55 @@ def test_errors_name_the_argument():
         kv_cache_bytes(layers=1, kv_heads=0, head_dim=1, context=1)
     with pytest.raises(ValueError, match="lengths must be at most max_length = 4, got 5"):
         admit([5], 100, max_length=4)
-    with pytest.raises(ValueError, match="parameters and weight_bytes must be above 0"):
+    with pytest.raises(ValueError, match="parameters must be above 0, got 0"):
         decode_step_cost(0, batch=1, cache_bytes=0)
     with pytest.raises(TypeError, match="cache_bytes must be an integer"):
         decode_step_cost(1e9, batch=1, cache_bytes=1.5)
     with pytest.raises(ValueError, match="queries_per_kv must be at least 1"):
         decode_step_cost(1e9, batch=1, cache_bytes=1, queries_per_kv=0)
+
+
+@pytest.mark.parametrize("N_k", [0, 1, 5, 7])
+def test_as_many_pieces_as_asked_for(N_k, monkeypatch):
+    Q, K, V, _ = head(0, N_k, 4)
+    rows = standard_attention_forward(K, K, V)
+    pieces = []
+
+    def spy(q, k, v, **options):
+        pieces.append(len(k))
+        return standard_attention_forward(q, k, v, **options)
+
+    monkeypatch.setattr("lecture_code.decoding.standard_attention_forward", spy)
+    for splits in range(1, max(N_k, 1) + 1):
+        pieces.clear()
+        O, lse = split_kv_attention(K, K, V, splits=splits)
+        assert len(pieces) == splits and sum(pieces) == N_k
+        assert max(pieces) - min(pieces) <= 1
+        assert np.allclose(O, rows.O) and np.allclose(lse, rows.lse)
+
+
+def test_splits_keep_the_dtype_and_refuse_what_attention_refuses():
+    x = np.random.default_rng(0).standard_normal((6, 4))
+    half = x.astype(np.float16)
+    assert split_kv_attention(half, half, half, splits=2)[0].dtype == np.float16
+    O, lse = split_kv_attention(x, x[:0], x[:0], splits=1)
+    assert not O.any() and np.isneginf(lse).all()
+    with pytest.raises(ValueError, match="K and V must have one shape"):
+        split_kv_attention(x, x[:5], x, splits=2)
+    with pytest.raises(TypeError, match="causal must be True or False"):
+        split_kv_attention(x, x, x, splits=2, causal="none")
+
+
+def test_a_refused_token_leaves_the_pages_as_they_were():
+    cache = PagedKV(pages=2, page_size=2, head_dim=2)
+    for bad in ([1, 2, 3], 5, [[1, 2]]):
+        with pytest.raises(ValueError, match=r"k and v must have shape \(2,\)"):
+            cache.append("a", bad, [1, 2])
+    assert cache.free_pages == 2 and cache.table == {}
+    cache.append("a", [1, 2], [3, 4])
+    assert [x.tolist() for x in cache.gather("a")] == [[[1, 2]], [[3, 4]]]
+
+
+def test_numpy_integers_do_not_overflow():
+    cost = decode_step_cost(np.int32(2 * 10**9), batch=4, cache_bytes=0)
+    assert (cost.flop, cost.bytes) == (16 * 10**9, 4 * 10**9)

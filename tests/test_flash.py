@@ -292,3 +292,10 @@ def test_errors_name_the_argument():
         inputs[bad] = inputs[bad][:5]
         with pytest.raises(ValueError, match=rf"^{name} must be an array of shape \(8,"):
             flash_attention_backward(Q, K, V, *inputs, Br=2, Bc=4)
+
+
+def test_a_huge_window_is_causal():
+    x = np.random.default_rng(0).standard_normal((5, 3))
+    causal = flash_attention_forward(x, x, x, Br=2, Bc=2, causal=True)
+    wide = flash_attention_forward(x, x, x, Br=2, Bc=2, window=10**30)
+    assert np.array_equal(wide.O, causal.O) and wide.traffic == causal.traffic

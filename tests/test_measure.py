@@ -92,6 +92,12 @@ def test_no_sample_is_an_error():
         Timing.from_samples([], "x")
 
 
+@pytest.mark.parametrize("sample", [-1.0, float("nan"), float("inf")])
+def test_a_sample_that_is_no_time_is_an_error(sample):
+    with pytest.raises(ValueError, match="seconds: expected finite samples of at least 0, got"):
+        Timing.from_samples([1.0, sample], "a stopwatch")
+
+
 def test_the_cpu_timer_warms_up_and_counts_its_calls():
     calls = []
     timing = measure.time_cpu(
@@ -302,6 +308,9 @@ def test_a_record_comes_back_as_it_was_written(tmp_path):
         (["provenance"], None, "provenance: expected an object"),
         (["provenance", "driver"], "", "provenance: driver is missing"),
         (["provenance", "clocks"], "fast", "provenance: clocks: expected an object"),
+        (["provenance", "commit"], 5, "provenance: commit: expected a text, got 5"),
+        (["provenance", "clocks"], {"sm_mhz": float("nan")}, "settings, provenance: expected fin"),
+        (["settings"], {"n": float("inf")}, "settings, provenance: expected finite"),
         (["provenance", "date"], "yesterday", "provenance: date: expected YYYY-MM-DDTHH:MM"),
         (["rows"], [], "rows: expected at least one"),
         (["rows", 0], 3, r"rows\[0\]: expected an object"),

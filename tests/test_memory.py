@@ -195,3 +195,42 @@ def test_errors_name_the_argument(x):
     for error, message, call in cases:
         with pytest.raises(error, match=message):
             call()
+
+
+def test_matmul_takes_the_wider_of_two_dtypes():
+    chip, half = SRAM(), np.full((2, 2), 0.5)
+    assert np.array_equal(chip.matmul(np.ones((2, 2), int), half), np.ones((2, 2)))
+    third = np.full((2, 2), 1 / 3)
+    assert np.array_equal(chip.matmul(np.eye(2, dtype=np.float16), third), third)
+
+
+def test_matmul_does_not_spread_a_product_over_a_larger_tile():
+    with pytest.raises(ValueError, match=r"out must have shape \(1, 2\), got \(3, 2\)"):
+        SRAM().matmul(np.ones((1, 2)), np.ones((2, 2)), out=np.zeros((3, 2)))
+
+
+def test_a_store_loses_no_fraction_and_no_imaginary_part():
+    hbm, chip = HBM(), SRAM()
+    whole = hbm.array("whole", np.arange(2))
+    with pytest.raises(TypeError, match="whole holds int64, got values of float64"):
+        chip.store(whole, np.full(2, 0.5))
+    with pytest.raises(TypeError, match="x holds float64, got values of complex128"):
+        chip.store(hbm.empty("x", 2), np.ones(2) * 1j)
+    chip.store(hbm.empty("narrow", 2, np.float16), np.ones(2))
+    assert hbm.traffic.stores == 2
+    with pytest.raises(TypeError, match="values of names must be real numbers"):
+        hbm.array("names", ["a", "b"])
+
+
+def test_an_array_in_hbm_cannot_be_compared():
+    x = HBM().array("x", np.zeros(3))
+    for call in (lambda: x == 0, lambda: x != 0, lambda: bool(x)):
+        with pytest.raises(TypeError, match="x lives in HBM"):
+            call()
+    assert {x: 1}[x] == 1
+
+
+@pytest.mark.parametrize("accumulate", ["abc", int, complex])
+def test_accumulate_is_refused_by_name(accumulate):
+    with pytest.raises(ValueError, match="accumulate must be a float dtype, got"):
+        SRAM(accumulate=accumulate)

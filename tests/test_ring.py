@@ -111,3 +111,9 @@ def test_without_a_process_group_it_says_so():
     x = torch.zeros(2, 2)
     with pytest.raises(RuntimeError, match="init_process_group first"):
         ring_attention_distributed(x, x, x)
+
+
+def test_causal_is_a_bool():
+    x = np.eye(4)
+    with pytest.raises(TypeError, match="causal must be True or False, got 'none'"):
+        ring_attention(x, x, x, ranks=2, causal="none")

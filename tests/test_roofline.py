@@ -177,3 +177,8 @@ def test_the_matmuls_of_attention_agree_with_matmul_cost():
 def test_bad_input_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_costs_of_numpy_integers_do_not_overflow():
+    cost = OpCost(np.int8(100), np.int32(2**30))
+    assert 4 * (cost + cost) == OpCost(800, 2**33)

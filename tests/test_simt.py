@@ -58,3 +58,14 @@ def test_errors_name_the_argument():
         run_warp([3])
     with pytest.raises(ValueError, match="condition must give 32 booleans"):
         run_warp([Branch(lambda t: t, ["A"])])
+
+
+def test_a_condition_that_writes_to_its_argument_changes_nothing_else():
+    def even(t):
+        t %= 2
+        return t == 0
+
+    threads = np.arange(32)
+    run = run_warp([Branch(even, ["A"]), Branch(lambda t: t < 4, ["B"], ["C"])], threads=threads)
+    assert [int(lanes.sum()) for _, lanes in run.trace] == [16, 4, 28]
+    assert np.array_equal(threads, np.arange(32))

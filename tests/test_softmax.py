@@ -120,3 +120,20 @@ def test_errors_name_the_argument():
         online_softmax(LECTURE, 0)
     with pytest.raises(TypeError, match="x must hold real numbers"):
         safe_softmax(["a"])
+
+
+def test_float16_sums_do_not_overflow():
+    x = np.zeros(70_000, np.float16)
+    assert statistics(x) == (0, 70_000)
+    p = safe_softmax(x)
+    assert p.dtype == np.float16 and p[0] == np.float16(1 / 70_000)
+    with np.errstate(over="raise"):
+        assert safe_softmax(np.array([60_000, -60_000], np.float16)).tolist() == [1, 0]
+        assert statistics(np.array([60_000, -60_000], np.float16)).l == 1
+
+
+def test_merge_outputs_refuses_shapes_that_would_spread():
+    O, lse = np.ones((3, 2)), np.zeros(3)
+    for a, b in (((O, lse[:, None]), (O, lse)), ((O, lse), (O[:1], lse[:1]))):
+        with pytest.raises(ValueError, match=r"a and b must be \(O, lse\) of shape"):
+            merge_outputs(a, b)

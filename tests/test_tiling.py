@@ -85,3 +85,17 @@ def test_errors_name_the_argument():
         walk_bursts(4, 4, along="diagonal")
     with pytest.raises(TypeError, match="sm_count must be an integer"):
         waves(98, 108.0)
+
+
+def test_narrow_numpy_integers_do_not_overflow():
+    assert burst_count(np.uint8([200, 255]), burst_bytes=512) == 1
+    assert burst_count(np.uint8([0, 127, 128, 255])) == 2
+    sizes = {"tile_m": 128, "tile_n": 128, "sm_count": 108}
+    n = np.int32(100_000)
+    assert wave_efficiency(n, n, **sizes) == wave_efficiency(100_000, 100_000, **sizes) > 0.99
+
+
+@pytest.mark.parametrize("argument", ["element_bytes", "burst_bytes"])
+def test_bytes_of_a_tile_row_are_whole_and_positive(argument):
+    with pytest.raises(ValueError, match=f"{argument} must be at least 1, got 0"):
+        tile_bursts(8, tile=2, row=1, **{argument: 0})

@@ -200,3 +200,10 @@ def test_errors_name_the_argument():
         sliding_window_attention(q, k, v, window=None)
     with pytest.raises(ValueError, match="causal must be True"):
         sliding_window_attention(q, k, v, window=2, causal=False)
+
+
+def test_causal_is_a_bool():
+    x = torch.eye(4)
+    for function in (standard_attention, partial(blockwise_attention, block_size=2)):
+        with pytest.raises(TypeError, match="causal must be True or False, got 'none'"):
+            function(x, x, x, causal="none")

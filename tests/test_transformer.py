@@ -1,5 +1,6 @@
 """Transformer costs: counts from the shapes, and the lecture's ledger."""
 
+import numpy as np
 import pytest
 
 from lecture_code.hardware import DEVICES
@@ -84,3 +85,15 @@ def test_errors_name_the_argument():
         training_flop(1e9, -1)
     with pytest.raises(ValueError, match="context must be at least 1"):
         attention_flop_per_token(layers=1, heads=1, head_dim=1, context=0)
+
+
+def test_numpy_integers_do_not_overflow():
+    assert training_flop(np.int64(175 * 10**9), np.int64(300 * 10**9)) == 315 * 10**21
+    with pytest.raises(TypeError, match="parameters must be a number, got None"):
+        training_flop(None, 1)
+
+
+def test_the_ledger_takes_a_device_by_name():
+    sizes = {"d_model": 64, "heads": 4, "N": 16, "batch": 1}
+    by_name = layer_ledger(**sizes, device="A100-40GB")
+    assert by_name == layer_ledger(**sizes, device=DEVICES["A100-40GB"])

@@ -1,5 +1,6 @@
 """MFU, HFU and days: PaLM's own numbers, and the ways to get them wrong."""
 
+import numpy as np
 import pytest
 
 from lecture_code.hardware import DEVICES
@@ -70,11 +71,21 @@ def test_errors_name_the_argument():
         model_flop_per_token(1e9, **PALM, causal="exact")
     with pytest.raises(ValueError, match="fraction must lie between 0 and 1, got 2"):
         recomputed_flop_per_token(1e9, 2)
-    with pytest.raises(ValueError, match="tokens and tokens_per_s must be above 0"):
+    with pytest.raises(ValueError, match="tokens must be above 0, got 0"):
         train_days(tokens=0, tokens_per_s=1)
     with pytest.raises(ValueError, match="achieved_flop_per_s must be above 0"):
         days_for_flop(1e20, devices=1, achieved_flop_per_s=0)
-    with pytest.raises(ValueError, match="tokens_per_s and FLOP a token must be above 0"):
+    with pytest.raises(ValueError, match="tokens_per_s must be above 0, got 0"):
         mfu(**run | {"tokens_per_s": 0})
     with pytest.raises(ValueError, match="devices must be at least 1"):
         mfu(**run | {"devices": 0})
+
+
+def test_numpy_integers_do_not_overflow():
+    rate, flop = np.int32(10**9), np.int64(10**15)
+    assert days_for_flop(flop, devices=10**6, achieved_flop_per_s=rate) == 1 / 86_400
+    run = {"flop_per_token": np.int64(10**18), "tokens_per_s": np.int64(100)}
+    run |= {"devices": 10**6, "device": "TPUv4", "dtype": "bfloat16"}
+    assert mfu(**run) == pytest.approx(1e20 / (1e6 * 275e12))
+    with pytest.raises(TypeError, match="tokens_per_s must be a number, got '5'"):
+        mfu(**run | {"tokens_per_s": "5"})

@@ -191,3 +191,10 @@ def test_derived_tolerance_is_of_the_size_of_rounding():
     assert exercises.rounding(100, 50) == (200 + 100 + 8) * 2.0**-52
     case = Case("row", {"x": np.array([3.0, -np.inf]), "block": 2})
     assert case.tolerance(case.make()) == exercises.rounding(2, 6)
+
+
+def test_a_difference_beyond_six_digits_is_shown():
+    bad = [("l", 1.13534 * (1 + 1e-6), 1.13534), ("m", np.array([1.0, np.inf]), np.ones(2))]
+    entries = dict(_text.contrast(bad, 1e-12, 0.0, True))
+    assert entries["got"] == "l = 1.13534, off by 1e-06\nm = [1, inf]"
+    assert entries["expected"] == "l = 1.13534\nm = [1, 1]"
