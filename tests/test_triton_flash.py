@@ -69,7 +69,8 @@ def test_head_dimensions(device, d, causal):
 
 
 @pytest.mark.parametrize(
-    ("N_q", "N_k"), [(2, 5), (1, 5), (5, 2), (129, 1), (32, 200), (200, 70), (70, 200), (1, 300)]
+    ("N_q", "N_k"),
+    [(2, 5), (1, 5), (5, 2), (129, 1), (32, 200), (200, 70), (70, 200), (1, 300), (100, 226)],
 )
 @pytest.mark.parametrize("causal", [False, True])
 def test_queries_and_keys_of_different_number(device, N_q, N_k, causal):

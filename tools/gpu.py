@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import traceback
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -108,6 +109,9 @@ def gpu_tests(run) -> None:
     if run.smoke:
         return
     command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "tests"]
+    if find_spec("xdist"):
+        # most of the time is compilation; pytest-benchmark warns beside xdist
+        command += ["-n", "8", "-p", "no:benchmark"]
     subprocess.run(command, cwd=ROOT, check=True)
 
 
