@@ -329,12 +329,10 @@ def _dkdv_kernel(
     kv_head = head % kv_heads
     start_n = tile * BLOCK_N
     cols = start_n + tl.arange(0, BLOCK_N)
-    # Rows from first_row on see some of the keys, rows from whole_row on see all of them.
+    # The first tile with a row that sees key start_n.
     first_row = 0
-    whole_row = 0
     if CAUSAL:
         first_row = tl.maximum(0, start_n + N_q - N_k) // BLOCK_M * BLOCK_M
-        whole_row = start_n + BLOCK_N - 1 + N_q - N_k
 
     # k_tile, v_tile, dk_tile, dv_tile: (BLOCK_N, BLOCK_D)
     k_tile = _load_rows(
@@ -362,16 +360,12 @@ def _dkdv_kernel(
             s = _raw_scores(k_tile, q_tile.T, BLOCK_N, BLOCK_M, SIGN)
             if WANT_DK:
                 dp = _matmul(v_tile, do_tile.T, tl.zeros((BLOCK_N, BLOCK_M), tl.float32))
-            # One loop with a branch: with a second loop, or with no branch at all, ptxas serialises
-            # the matrix instructions (its message C7515). Rows past N_q have lse = +inf, so p = 0.
-            lse_rows = tl.load(lse + stats + rows)
+            # Rows past N_q have lse = +inf: p = 0. The mask is always true; with it ptxas keeps the
+            # matrix instructions asynchronous (without: its message C7515, and half the speed).
+            lse_rows = tl.load(lse + stats + rows, mask=rows < N_pad, other=float("inf"))
             if CAUSAL:
-                if start_m < whole_row:
-                    visible = cols[:, None] <= rows[None, :] + (N_k - N_q)
-                    s = tl.where(visible, s, -float("inf"))
-            else:
-                if start_m + BLOCK_M > N_q:
-                    s = tl.where(rows[None, :] < N_q, s, -float("inf"))
+                visible = cols[:, None] <= rows[None, :] + (N_k - N_q)
+                s = tl.where(visible, s, -float("inf"))
             p = tl.exp2((s - lse_rows[None, :]) * c)
             if WANT_DV:
                 dv_tile = _matmul(p.to(do_tile.dtype), do_tile, dv_tile)
