@@ -89,5 +89,5 @@ gpu: $(BARE_NEEDS) ## test and measure on a real GPU (PYTHON=python3 PIECES="rac
 	@$(BARE) tools/gpu.py $(PIECES) $(if $(OUT),--out $(OUT)) $(if $(COMMIT),--commit $(COMMIT))
 
 clean: ## remove the site and every cache; keeps .venv
-	rm -rf _build .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf _build build .pytest_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
