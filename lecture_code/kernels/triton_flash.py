@@ -24,6 +24,7 @@ and 2; Milakov and Gimelshein, Online normalizer calculation for softmax (2018).
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import torch
@@ -755,7 +756,7 @@ def _check(q, k, v, causal, scale, return_lse):
             f"q: expected a number of heads that is a multiple of the {H_kv} heads of k, got {H}"
         )
     if scale is not None:
-        if isinstance(scale, bool) or not isinstance(scale, (int, float)):
+        if isinstance(scale, bool) or not isinstance(scale, Real):
             raise TypeError(f"scale: expected a number or None, got {type(scale).__name__}")
         if not math.isfinite(scale):
             raise ValueError(f"scale: expected a finite number, got {scale}")
@@ -802,8 +803,9 @@ def flash_attention(q, k, v, *, causal=False, scale=None, return_lse=False):
 
     Notes
     -----
-    A NaN or infinity in a hidden row of V is still multiplied by a weight of 0 inside a tile, and
-    0 · inf = NaN; nothing outside the tensors is ever read. There is no second derivative.
+    A NaN or infinity in a hidden row of V (in the backward, of K too) is still multiplied by a
+    weight of 0 inside a tile, and 0 · inf = NaN; nothing outside the tensors is ever read. There is
+    no second derivative.
 
     Cost, a head: 4 N_q N_k d FLOP forward, 14 N_q N_k d backward (16 where dK and dV have a kernel
     each), about half of both if causal. Device memory beyond inputs, outputs and gradients: two
