@@ -132,6 +132,7 @@ def unit(stage: Stage) -> None:
         "a test of the code, or a chapter's gate, failed",
         "-n",
         str(CORES),
+        "--dist=worksteal",  # the kernel's tests are slow: let an idle worker take some
         "tests",
         "lecture_code",
         "--ignore=tests/site",
